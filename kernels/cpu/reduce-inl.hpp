@@ -99,24 +99,27 @@ struct Sink {
   T* const destination;
   const Reduction& call;
 
-  template <class D>
-  HWY_INLINE void store(D d, hn::Vec<D> v, std::size_t i) const {
-    put(d, v, destination + i, stream);
+  /// One place after the other, so that the questions are asked once for all vectors.
+  template <class D, std::size_t vectors>
+  HWY_INLINE void store(D d, const hn::Vec<D> (&results)[vectors], std::size_t i) const {
+    put(d, results, destination + i, stream);
     if (!more) return;
     if (call.second_destination != nullptr)
-      put(d, v, static_cast<T*>(call.second_destination) + i, false);
+      put(d, results, static_cast<T*>(call.second_destination) + i, false);
     for (std::size_t k = 0; k < call.further_count; ++k)
-      put(d, v, static_cast<T*>(call.further[k]) + i, stream);
+      put(d, results, static_cast<T*>(call.further[k]) + i, stream);
   }
 
  private:
-  template <class D>
-  static HWY_INLINE void put(D d, hn::Vec<D> v, T* to, bool past_cache) {
-    using Raw = hn::TFromD<D>;
+  template <class D, std::size_t vectors>
+  static HWY_INLINE void put(D d, const hn::Vec<D> (&results)[vectors], T* to, bool past_cache) {
+    auto* const raw = reinterpret_cast<hn::TFromD<D>*>(to);
     if (past_cache) {
-      hn::Stream(v, d, reinterpret_cast<Raw*>(to));
+      HWY_UNROLL(4)
+      for (std::size_t v = 0; v < vectors; ++v) hn::Stream(results[v], d, raw + v * hn::MaxLanes(d));
     } else {
-      hn::StoreU(v, d, reinterpret_cast<Raw*>(to));
+      HWY_UNROLL(4)
+      for (std::size_t v = 0; v < vectors; ++v) hn::StoreU(results[v], d, raw + v * hn::MaxLanes(d));
     }
   }
 };
@@ -136,10 +139,10 @@ HWY_INLINE void reduce_vectors(const Op& op, const From& sources, const To& to, 
       sums[v] = combine(op, sums[v], lift(op, C::load(from + v * lanes)));
     }
   }
+  hn::Vec<typename C::StoredTag> results[vectors];
   HWY_UNROLL(4)
-  for (std::size_t v = 0; v < vectors; ++v) {
-    to.store(typename C::StoredTag(), C::encode(finish(op, sums[v])), i + v * lanes);
-  }
+  for (std::size_t v = 0; v < vectors; ++v) results[v] = C::encode(finish(op, sums[v]));
+  to.store(typename C::StoredTag(), results, i);
 }
 
 /// Reduces the last, incomplete vector: one bit of the remaining count at a time.
@@ -194,40 +197,42 @@ HWY_NOINLINE std::size_t reduce_blocks(bool stream, const Op& op, const Reductio
                                        std::size_t end) {
   const Sources<T, source_count> sources(r);
   const Sink<T> to{stream, r};
-  for (const std::size_t last = end_of_fetching<T>(r, end); i + block<T> <= last; i += block<T>) {
-    fetch_ahead<T>(sources, i);
-    reduce_vectors<full_vector<T>, vectors_per_block, T>(op, sources, to, i);
-  }
+  const std::size_t last = end_of_fetching<T>(r, end);
   for (; end - i >= block<T>; i += block<T>) {
+    if (i + block<T> <= last) fetch_ahead<T>(sources, i);
     reduce_vectors<full_vector<T>, vectors_per_block, T>(op, sources, to, i);
   }
   return i;
 }
 
-/// Whether three and four sources have a loop of their own, as for operations that programs use
-/// often. Each loop is compiled for each type and target, and the baseline runs on no processor of
-/// today.
+/// Up to how many sources have a loop of their own: four for operations that programs use often.
+/// Each loop is compiled for each type and target.
 template <class Op>
-inline constexpr bool worth_unrolling_sources = false;
-#if HWY_TARGET != HWY_SCALAR
+inline constexpr std::size_t unrolled_sources = 2;
 template <>
-inline constexpr bool worth_unrolling_sources<Sum> = true;
+inline constexpr std::size_t unrolled_sources<Sum> = 4;
 template <>
-inline constexpr bool worth_unrolling_sources<Min> = true;
+inline constexpr std::size_t unrolled_sources<Min> = 4;
 template <>
-inline constexpr bool worth_unrolling_sources<Max> = true;
+inline constexpr std::size_t unrolled_sources<Max> = 4;
 template <class Lane>
-inline constexpr bool worth_unrolling_sources<Average<Lane>> = true;
-#endif
+inline constexpr std::size_t unrolled_sources<Average<Lane>> = 4;
+template <>
+inline constexpr std::size_t unrolled_sources<LogicalAnd> = 0;
+template <>
+inline constexpr std::size_t unrolled_sources<LogicalOr> = 0;
+template <>
+inline constexpr std::size_t unrolled_sources<LogicalXor> = 0;
 
 template <class T, class Op>
 std::size_t reduce_blocks_of_any_count(bool stream, const Op& op, const Reduction& r,
                                        std::size_t i) {
-  if constexpr (worth_unrolling_sources<Op>) {
+  if constexpr (unrolled_sources<Op> >= 4) {
     if (r.source_count == 3) return reduce_blocks<T, 3>(stream, op, r, i, r.element_count);
     if (r.source_count == 4) return reduce_blocks<T, 4>(stream, op, r, i, r.element_count);
   }
-  if (r.source_count == 2) return reduce_blocks<T, 2>(stream, op, r, i, r.element_count);
+  if constexpr (unrolled_sources<Op> >= 2)
+    if (r.source_count == 2) return reduce_blocks<T, 2>(stream, op, r, i, r.element_count);
   return reduce_blocks<T, 0>(stream, op, r, i, r.element_count);
 }
 
@@ -256,12 +261,11 @@ HWY_NOINLINE void reduce_long(const Op& op, const Reduction& r) {
 
 template <class T, class Op>
 void reduce_with(const Op& op, const Reduction& r) {
+#if HWY_TARGET != HWY_SCALAR  // the baseline, which no processor of today runs
   // Long enough that at least a block follows the head.
-  if (r.element_count < block<T> + cache_line / sizeof(T)) {
-    reduce_short<T>(op, r, 0, r.element_count);
-  } else {
-    reduce_long<T>(op, r);
-  }
+  if (r.element_count >= block<T> + cache_line / sizeof(T)) return reduce_long<T>(op, r);
+#endif
+  reduce_short<T>(op, r, 0, r.element_count);
 }
 
 inline void copy_single_source(const Reduction& r, std::size_t bytes) {
@@ -287,7 +291,7 @@ void average(const Reduction& r) {
 }
 
 /// The kernels of element type T, which may be added (`SumOf`) and multiplied (`ProductOf`) as
-/// another type where that gives the same bits.
+/// another type where that gives the same bits. What is not zero is so in `SumOf` as well.
 template <class T, class SumOf, class ProductOf, class Lane>
 ReduceKernel kernel_of(ReduceOp op) {
   switch (op) {
@@ -302,11 +306,11 @@ ReduceKernel kernel_of(ReduceOp op) {
     case ReduceOp::average:
       return average<T, SumOf, Lane>;
     case ReduceOp::logical_and:
-      return reduce<T, LogicalAnd>;
+      return reduce<SumOf, LogicalAnd>;
     case ReduceOp::logical_or:
-      return reduce<T, LogicalOr>;
+      return reduce<SumOf, LogicalOr>;
     case ReduceOp::logical_xor:
-      return reduce<T, LogicalXor>;
+      return reduce<SumOf, LogicalXor>;
     default:
       break;
   }

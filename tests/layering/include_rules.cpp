@@ -200,6 +200,7 @@ const std::vector<Rule>& rules() {
         {"perf",
          joined(below_cli, {"perf/compare", "perf/measure", "perf/report"}),
          {"fmt", "CLI", "nlohmann", "hwy", "benchmark", "mpi", "gloo", "tbb"}},
+        {"scripts/cmake", {}, {"fmt"}},
         {"perf/report", and_vocabulary({"topology"}), {"fmt", "nlohmann"}},
         {"perf/measure", joined(below_cli, {"perf/report"}), {"fmt", "nlohmann"}},
         {"perf/compare",
