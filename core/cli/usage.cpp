@@ -95,7 +95,7 @@ std::string mistake(const std::string& error) {
 }
 
 /// The error line of a command (the program or a subcommand): the mistake, and where its help is.
-std::string line(const CLI::App& command, const std::string& what) {
+std::string error_line(const CLI::App& command, const std::string& what) {
   const bool whole = command.get_parent() == nullptr;
   return fmt::format("capstan: {} see capstan {}--help\n", what,
                      whole ? "" : command.get_name() + " ");
@@ -108,8 +108,8 @@ std::string usage_error(const CLI::App* app, const CLI::Error& error) {
   const CLI::App* const command = given.empty() ? app : given.front();
   for (const CLI::App* const place : {app, command})
     for (const std::string& word : place->remaining())
-      if (word != "--") return line(*place, unknown_word(*place, word));
-  return line(*command, given.empty() ? "no command was given;" : mistake(error.what()));
+      if (word != "--") return error_line(*place, unknown_word(*place, word));
+  return error_line(*command, given.empty() ? "no command was given;" : mistake(error.what()));
 }
 
 }  // namespace capstan::cli

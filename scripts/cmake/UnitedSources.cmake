@@ -2,11 +2,12 @@
 # once. The preset debug compiles each file by itself, and so finds what a file forgets to include.
 option(CAPSTAN_UNITE_SOURCES "Compile the sources of each folder together" ON)
 
-# capstan_unite_sources(TARGET [ALONE regex] [COLD regex]): but for sources that match ALONE, and those
-# that have options of their own. What matches COLD is never waited for by a call: release builds
+# capstan_unite_sources(TARGET [ALONE regex] [BELOW regex] [COLD regex]): but for sources that match
+# ALONE, and those that have options of their own. The folders below one that matches BELOW are
+# compiled with it. What matches COLD is never waited for by a call: release builds
 # compile it with -O1, which takes two thirds of the time of -O3.
 function(capstan_unite_sources target)
-  cmake_parse_arguments(arg "" "ALONE;COLD" "" ${ARGN})
+  cmake_parse_arguments(arg "" "ALONE;BELOW;COLD" "" ${ARGN})
   if(NOT CAPSTAN_UNITE_SOURCES)
     return()
   endif()
@@ -24,6 +25,9 @@ function(capstan_unite_sources target)
     endif()
     get_filename_component(folder ${file} DIRECTORY)
     file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${folder})
+    if(arg_BELOW)
+      string(REGEX REPLACE "^(${arg_BELOW})/.*" "\\1" folder ${folder})
+    endif()
     set(unit ${folder}/united)
     if(arg_COLD AND file MATCHES "${arg_COLD}")
       set(unit ${folder}/united_cold)

@@ -365,7 +365,7 @@ std::unique_ptr<Backend> duplicate(LoadedMpi& mpi, MpiHandle communicator,
 }
 
 /// Throws InvalidArgument if the world is another one than the configuration says.
-void require_same(std::string_view key, std::optional<int> asked, int got) {
+void require_world(std::string_view key, std::optional<int> asked, int got) {
   if (asked && *asked != got)
     throw InvalidArgument(fmt::format(
         "mpi: {}={}, but MPI's world says {}: leave it out, or start the ranks with MPI's launcher",
@@ -392,8 +392,8 @@ class MpiFactory : public BackendFactory {
     LoadedMpi& mpi = LoadedMpi::get();
     mpi.ensure_initialised(options);
     const MpiHandle world = mpi.adapter().world();
-    require_same("world_size", config.world_size, mpi.adapter().size(world));
-    require_same("rank", config.rank, mpi.adapter().rank(world));
+    require_world("world_size", config.world_size, mpi.adapter().size(world));
+    require_world("rank", config.rank, mpi.adapter().rank(world));
     return duplicate(mpi, world, config);
   }
 };

@@ -13,15 +13,15 @@ namespace {
 // rank without one notice each other.
 constexpr std::byte plain{'p'}, encrypted{'e'};
 
-constexpr std::size_t shortest_secret = 16, longest_prefix = 128;
+constexpr std::size_t shortest_of_program = 16, longest_prefix = 128;
 
 std::optional<Secret> secret_of(const ProgramStore::Options& options) {
   if (options.secret.empty()) return std::nullopt;
-  if (options.secret.size() < shortest_secret)
+  if (options.secret.size() < shortest_of_program)
     throw InvalidArgument(
         fmt::format("rank {}: join: the secret has {} characters: give all ranks the same one of "
                     "{} or more (Settings::secret, CAPSTAN_SECRET)",
-                    options.rank, options.secret.size(), shortest_secret));
+                    options.rank, options.secret.size(), shortest_of_program));
   return Secret::from_text(options.secret);
 }
 

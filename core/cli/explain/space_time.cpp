@@ -10,9 +10,6 @@
 namespace capstan::cli {
 namespace {
 
-constexpr int left = 70, top = 56, row = 30, bar = 18;
-constexpr double width = 900;
-
 /// The name and the colour (Okabe and Ito's, which the colour-blind tell apart) of a kind of
 /// operation.
 struct Look {
@@ -36,9 +33,9 @@ Look look_of(OpCode code) {
 }
 
 /// Draws the spans of one call.
-class Drawing {
+class SpaceTime {
  public:
-  explicit Drawing(const Predictor::Timeline& line) : line_(line) {
+  explicit SpaceTime(const Predictor::Timeline& line) : line_(line) {
     if (line.spans.empty()) return;  // one rank that has nothing to do
     match_messages();
     find_critical_path();
@@ -62,6 +59,9 @@ class Drawing {
   }
 
  private:
+  static constexpr int left = 70, top = 56, row = 30, bar = 18;
+  static constexpr double width = 900;
+
   double x(double time) const { return left + (time - begin_) / (end_ - begin_) * width; }
   static int y(Rank rank) { return top + row * rank.value(); }
   const Op& op(const SimulatedSpan& span) const { return line_.programs[span.rank].ops[span.op]; }
@@ -159,7 +159,7 @@ class Drawing {
 std::string space_time_svg(const Question& question, const Choice& choice) {
   Predictor predictor{*choice.algorithm, question.hosts(), typical(question.call), question.model};
   const auto line = predictor.timeline(choice.protocol);
-  return Drawing{line}.draw(fmt::format("{} by {}, {}: one of many calls, as predicted",
+  return SpaceTime{line}.draw(fmt::format("{} by {}, {}: one of many calls, as predicted",
                                         to_string(question.call), choice.algorithm->name,
                                         name_of(choice.protocol)));
 }

@@ -8,11 +8,8 @@
 namespace capstan::cli {
 namespace {
 
-constexpr int left = 96, top = 62, row = 18, bar = 12, most_rows = 48;
-constexpr double width = 900;
-
 /// Readable in light and dark mode, and by the colour-blind (the palette of Okabe and Ito).
-constexpr std::string_view style =
+constexpr std::string_view picture_style =
     "<style>text{font:12px sans-serif;fill:#222}.head{font-size:15px}.work{fill:#0072b2}.send{fill:"
     "#009e73}.read{fill:#56b4e9}.wait{fill:#e69f00}.message{stroke:#999;stroke-width:.6}.critical{"
     "stroke:#d55e00;stroke-width:1.8}svg{background:#fff}@media(prefers-color-scheme:dark){svg{"
@@ -37,13 +34,16 @@ class Picture {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" role=\"img\">\n"
         "<title>{}</title>\n{}<text class=\"head\" x=\"12\" y=\"24\">{}</text>\n"
         "<text x=\"12\" y=\"44\">{}</text>\n",
-        left + width + 40, height, title(), style, title(),
+        left + width + 40, height, title(), picture_style, title(),
         scenario_.cluster().fabric->description());
     for (const auto& [rank, place] : rows_) svg += lane(rank, place);
     return svg + messages() + axis(height - 38) + legend(height - 14) + "</svg>\n";
   }
 
  private:
+  static constexpr int left = 96, top = 62, row = 18, bar = 12, most_rows = 48;
+  static constexpr double width = 900;
+
   void add_row(int rank) { rows_.emplace(rank, 0); }
   double x(double time) const { return left + time / std::max(run_.time, 1.0) * width; }
   static int y(int place) { return top + row * place; }

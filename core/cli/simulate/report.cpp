@@ -11,7 +11,7 @@
 namespace capstan::cli {
 namespace {
 
-std::string counted(std::uint64_t count, std::string_view noun) {
+std::string how_many(std::uint64_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
@@ -24,13 +24,13 @@ std::string simulated_text(const Forecast& best) {
   std::string text =
       classes.all() ? fmt::format("all {} ranks", classes.ranks)
                     : fmt::format("{} for all {}, as they do the same",
-                                  counted(static_cast<std::uint64_t>(classes.simulated), "rank"),
+                                  how_many(static_cast<std::uint64_t>(classes.simulated), "rank"),
                                   classes.ranks);
   if (best.simulated_blocks < best.blocks)
     text += fmt::format(", {} of {} blocks; the others take as long as the last of these",
                         best.simulated_blocks, best.blocks);
-  return text + fmt::format("; {}, {}", counted(best.run.steps, "step"),
-                            counted(best.run.messages, "message"));
+  return text + fmt::format("; {}, {}", how_many(best.run.steps, "step"),
+                            how_many(best.run.messages, "message"));
 }
 
 /// Words behind a beginning, in lines of at most 100 characters.
@@ -98,7 +98,7 @@ std::string hop_text(const PathHop& hop) {
 
 std::string path_text(const Scenario& scenario, const CriticalPath& path) {
   const auto shown = static_cast<std::size_t>(scenario.options().path), all = path.hops.size();
-  std::string text = fmt::format("\ncritical path: {}\n{:>12} {:>12}\n", counted(all, "message"),
+  std::string text = fmt::format("\ncritical path: {}\n{:>12} {:>12}\n", how_many(all, "message"),
                                  "sent us", "received us");
   for (std::size_t i = 0; i < all; ++i) {
     if (all > shown && i == (shown + 1) / 2) {
@@ -196,15 +196,15 @@ std::string to_text(const Scenario& scenario) {
   const CriticalPath path = scenario.critical_path();
   std::string text = fmt::format("{}, {} bytes, on {} and {}\n", to_string(scenario.call()),
                                  scenario.call().extent(hosts.ranks()).value(),
-                                 counted(static_cast<std::uint64_t>(hosts.ranks()), "rank"),
-                                 counted(static_cast<std::uint64_t>(hosts.count()), "host"));
+                                 how_many(static_cast<std::uint64_t>(hosts.ranks()), "rank"),
+                                 how_many(static_cast<std::uint64_t>(hosts.count()), "host"));
   if (!scenario.hosts_summary().empty())
     text += fmt::format("hosts:     {}\n", scenario.hosts_summary());
   if (!hosts.single())
     text += fmt::format("network:   {}\n", scenario.cluster().fabric->description());
   text += fmt::format("algorithm: {} ({}), {}, {}\n", way.call.algorithm->name,
                       way.call.algorithm->summary, name_of(way.call.protocol),
-                      counted(best.blocks, "block"));
+                      how_many(best.blocks, "block"));
   text += fmt::format("simulated: {}\n{}", simulated_text(best), rounding_text(scenario));
   text += fmt::format("time:      {:.2f} us\n", us(best.time));
   text += fmt::format("slowest:   rank {}; all end within {:.2f} us\n", best.run.slowest.value(),

@@ -76,9 +76,9 @@ std::string draw(const Box& box, double x, double y) {
 }
 
 /// The machine as boxes.
-class Drawing {
+class MachineDrawing {
  public:
-  explicit Drawing(const Scene& scene) : scene_(scene) {
+  explicit MachineDrawing(const Scene& scene) : scene_(scene) {
     if (scene.ranks_asked)
       for (std::size_t rank = 0; rank < scene.placement.size(); ++rank)
         ranks_[scene.core_of_rank(rank).index].push_back(static_cast<unsigned>(rank));
@@ -153,7 +153,7 @@ class Drawing {
 }  // namespace
 
 std::string to_svg(const Scene& scene) {
-  Box machine = Drawing{scene}.machine();
+  Box machine = MachineDrawing{scene}.machine();
   measure(machine);
   return fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {:.0f} {:.0f}\" "

@@ -13,7 +13,7 @@ namespace {
 using namespace std::chrono_literals;
 
 /// Calls of progress() between two checks whether a peer that receives nothing is still there.
-constexpr std::uint64_t calls_between_checks = 256;
+constexpr std::uint64_t calls_between_looks = 256;
 
 std::byte* shown_part(Transport& inner, const faulty::StreamLayout& layout) {
   if (Bytes{inner.segment().size()} != layout.total())
@@ -122,7 +122,7 @@ void FaultyTransport::serve(Rank peer, Connection& connection, bool others_have_
   held_back_ |= in.has_news();
   settled = out.settled();
   waited = settled ? 0 : waited + 1;
-  if (waited % calls_between_checks == calls_between_checks - 1)
+  if (waited % calls_between_looks == calls_between_looks - 1)
     abandon_if_departed(peer, connection);
 }
 
