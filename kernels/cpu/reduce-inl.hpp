@@ -113,13 +113,14 @@ struct Sink {
  private:
   template <class D, std::size_t vectors>
   static HWY_INLINE void put(D d, const hn::Vec<D> (&results)[vectors], T* to, bool past_cache) {
+    constexpr std::size_t lanes = hn::MaxLanes(D());
     auto* const raw = reinterpret_cast<hn::TFromD<D>*>(to);
     if (past_cache) {
       HWY_UNROLL(4)
-      for (std::size_t v = 0; v < vectors; ++v) hn::Stream(results[v], d, raw + v * hn::MaxLanes(d));
+      for (std::size_t v = 0; v < vectors; ++v) hn::Stream(results[v], d, raw + v * lanes);
     } else {
       HWY_UNROLL(4)
-      for (std::size_t v = 0; v < vectors; ++v) hn::StoreU(results[v], d, raw + v * hn::MaxLanes(d));
+      for (std::size_t v = 0; v < vectors; ++v) hn::StoreU(results[v], d, raw + v * lanes);
     }
   }
 };
