@@ -16,14 +16,27 @@ print_help() { awk 'NR > 1 && !/^#/ { exit } NR > 1 { sub(/^# ?/, ""); print }' 
 
 has() { command -v "$1" >/dev/null 2>&1; }
 
-# On a terminal, each line in the place of the last, so that it shows how far a command is.
+# On a terminal, each line in the place of the last, so that it shows how far a command is. A step of
+# a build gets the time that went by and, once a tenth of the steps is done, what is left of it.
 show_progress() {
-  local line width
+  local line width step begin=$SECONDS
   [[ -t 1 ]] || exec cat >/dev/null
   width=$(tput cols 2>/dev/null || echo 80)
-  while IFS= read -r line; do printf '\r\033[K%s' "${line:0:width-1}"; done
+  step='^\[([0-9]+)/([0-9]+)\] (.*)'
+  while IFS= read -r line; do
+    if [[ $line =~ $step ]]; then
+      line="${line%% *} $(duration $((SECONDS - begin)))"
+      ((BASH_REMATCH[1] * 10 < BASH_REMATCH[2])) || line+=", about $(duration $((
+        (SECONDS - begin) * (BASH_REMATCH[2] - BASH_REMATCH[1]) / BASH_REMATCH[1]))) left"
+      line+=": ${BASH_REMATCH[3]}"
+    fi
+    printf '\r\033[K%s' "${line:0:width-1}"
+  done
   printf '\r\033[K'
 }
+
+# Seconds as minutes and seconds: 2:05.
+duration() { printf '%d:%02d' $(($1 / 60)) $(($1 % 60)); }
 
 # run_logged LOG COMMAND...: keeps the output in build/logs/LOG.log and shows its end only when the
 # command fails, with the command's exit status.
