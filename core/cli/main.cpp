@@ -44,6 +44,7 @@ int main(int argc, char** argv) {
   capstan::cli::add_simulate_command(app, status, arguments);
   capstan::cli::add_topo_command(app, status);
   capstan::cli::add_doctor_command(app, status);
+  capstan::cli::add_help_command(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
