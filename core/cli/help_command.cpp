@@ -37,7 +37,8 @@ void run(const CLI::App& program, const HelpCommand& help) {
   else if (help.man)
     fmt::print("{}", man_page(command));
   else
-    fmt::print("{}", command.help("", CLI::AppFormatMode::Normal));
+    fmt::print("{}", command.get_formatter()->make_help(&command, full_name_of(command),
+                                                        CLI::AppFormatMode::Normal));
 }
 
 }  // namespace

@@ -1,0 +1,86 @@
+// What `capstan help` writes: all that --help says, as manual pages and completions.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "tests/processes/folder.hpp"
+
+namespace capstan {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr const char* commands[] = {"run",       "perf",     "verify", "export", "tune", "explain",
+                                    "calibrate", "simulate", "topo",   "doctor", "help"};
+
+/// "--ranks" and the like, but for "--help" in examples of other programs.
+std::set<std::string> long_options(const std::string& text) {
+  const std::regex option{"^ +(?:-[a-zA-Z],)?(--[a-z][a-z-]*)", std::regex::multiline};
+  std::set<std::string> found;
+  for (std::sregex_iterator at{text.begin(), text.end(), option}, end; at != end; ++at)
+    found.insert((*at)[1]);
+  return found;
+}
+
+TEST(Help, SaysOfEachCommandWhatItSaysItself) {
+  const Folder folder;
+  for (const std::string command : commands) {
+    const auto asked = folder.run("capstan help " + command);
+    EXPECT_EQ(asked.status, 0) << asked.output;
+    const auto own = folder.run("capstan " + command + " --help");
+    EXPECT_EQ(long_options(asked.output), long_options(own.output)) << command;
+    EXPECT_FALSE(long_options(own.output).empty()) << command;
+  }
+  EXPECT_THAT(folder.run("capstan help").output, HasSubstr("calibrate"));
+  const auto unknown = folder.run("capstan help nothing");
+  EXPECT_EQ(unknown.status, 2);
+  EXPECT_THAT(unknown.output, HasSubstr("there is no command 'nothing'; there are run perf"));
+}
+
+TEST(Help, ManualPagesHaveAllOptionsAndExamples) {
+  const Folder folder;
+  for (const std::string command : commands) {
+    auto page = folder.run("capstan help --man " + command).output;
+    page.erase(std::ranges::remove(page, '\\').begin(), page.end());
+    EXPECT_TRUE(page.starts_with(".TH capstan-" + command + " 1")) << page.substr(0, 80);
+    for (const std::string& option : long_options(folder.run("capstan help " + command).output))
+      EXPECT_THAT(page, HasSubstr(option)) << command;
+    EXPECT_THAT(page, HasSubstr(".SH NOTES")) << command;
+  }
+}
+
+/// Lines of the pages that begin with a point are commands of roff: no text of ours does.
+TEST(Help, ManualPagesAreRoff) {
+  const Folder folder;
+  const std::regex request{"\\.(TH|SH|TP|B|BR|nf|fi)( .*)?"};
+  for (const std::string command : commands) {
+    std::istringstream page{folder.run("capstan help --man " + command).output};
+    for (std::string line; std::getline(page, line);)
+      if (line.starts_with(".")) EXPECT_TRUE(std::regex_match(line, request)) << line;
+  }
+}
+
+TEST(Help, CompletionsKnowCommandsAndOptions) {
+  const Folder folder;
+  const auto bash =
+      folder.run("capstan help --completion bash > complete.sh && bash -n complete.sh");
+  EXPECT_EQ(bash.status, 0) << bash.output;
+  const auto completed = folder.run(
+      "bash -c '. ./complete.sh; COMP_WORDS=(capstan perf --ag); COMP_CWORD=2; _capstan; "
+      "echo ${COMPREPLY[@]}; COMP_WORDS=(capstan ver); COMP_CWORD=1; _capstan; "
+      "echo ${COMPREPLY[@]}'");
+  EXPECT_THAT(completed.output, HasSubstr("--agent --against"));
+  EXPECT_THAT(completed.output, HasSubstr("verify"));
+  const auto fish = folder.run("capstan help --completion fish").output;
+  EXPECT_THAT(fish, HasSubstr("__fish_seen_subcommand_from perf' -s n -l ranks -r"));
+  EXPECT_THAT(folder.run("capstan help --completion zsh").output, HasSubstr("#compdef capstan"));
+}
+
+}  // namespace
+}  // namespace capstan
