@@ -2,6 +2,7 @@
 
 #include "capstan/error.hpp"
 #include "core/cli/commands.hpp"
+#include "core/cli/commit.hpp"
 #include "core/cli/usage.hpp"
 
 namespace {
@@ -23,12 +24,19 @@ constexpr const char* examples =
     "'capstan COMMAND --help' has details. Exit status: 0 if all went well, 1 if not, 2 if the\n"
     "command cannot be understood; `capstan run` has that of the first rank that failed.";
 
+/// "capstan 0.2.0 (1a2b3c4d5e6f)".
+std::string version_text() {
+  const std::string_view commit = capstan::cli::build_commit();
+  return fmt::format("capstan {}{}", CAPSTAN_VERSION,
+                     commit.empty() ? "" : fmt::format(" ({})", commit));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app{"Capstan: collectives whose schedules are data - verified, run, explained",
                "capstan"};
-  app.set_version_flag("--version", "capstan " CAPSTAN_VERSION);
+  app.set_version_flag("--version", version_text());
   app.require_subcommand(1);
   app.footer(examples);
   app.failure_message(capstan::cli::usage_error);

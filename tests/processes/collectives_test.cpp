@@ -207,10 +207,9 @@ TEST_F(Processes, OneLimitOfUnexpectedMessagesHoldsForAllRanks) {
 TEST_F(Processes, AllRanksProveAlike) {
   for (const char* variable : {"CAPSTAN_PROVE", "CAPSTAN_PROOF_LIMIT", "CAPSTAN_SAME_BITS"}) {
     const bool limit = std::string_view{variable} == "CAPSTAN_PROOF_LIMIT";
-    const auto result = run_command(
-        {CAPSTAN_PROGRAM, "run", "-n", "2", "--", "sh", "-c",
-         fmt::format("{}=$(({}CAPSTAN_RANK)) {} rank; true", variable, limit ? "2 + " : "",
-                     WORKER_PROGRAM)});
+    const auto result = run_command({CAPSTAN_PROGRAM, "run", "-n", "2", "--", "sh", "-c",
+                                     fmt::format("{}=$(({}CAPSTAN_RANK)) {} rank; true", variable,
+                                                 limit ? "2 + " : "", WORKER_PROGRAM)});
     EXPECT_EQ(occurrences(result.output, "Mismatch:"), 2) << result.output;
     EXPECT_THAT(result.output, HasSubstr(variable));
   }

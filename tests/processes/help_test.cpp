@@ -82,5 +82,13 @@ TEST(Help, CompletionsKnowCommandsAndOptions) {
   EXPECT_THAT(folder.run("capstan help --completion zsh").output, HasSubstr("#compdef capstan"));
 }
 
+TEST(Help, TheVersionTellsTheCommit) {
+  const Folder folder;
+  const auto version = folder.run("capstan --version").output;
+  EXPECT_TRUE(std::regex_match(
+      version, std::regex{"capstan [0-9]+\\.[0-9]+\\.[0-9]+( \\([0-9a-f]{12}\\+?\\))?\n"}))
+      << version;
+}
+
 }  // namespace
 }  // namespace capstan

@@ -33,7 +33,7 @@ std::string source_text(const Question& question, const Survey& survey) {
 
 std::string line_of(const SurveyedWay& way) {
   const auto time = [](double nanoseconds) { return fmt::format("{:.2f}", nanoseconds / 1000); };
-  const auto part = [&](double PredictedTime::*member) {
+  const auto part = [&](double PredictedTime::* member) {
     return way.predicted ? time((*way.predicted).*member) : "-";
   };
   return fmt::format("{} {:<38} {:>11} {:>9} {:>10} {:>10} {:>9} {:>10}  {}\n",

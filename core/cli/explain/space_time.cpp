@@ -160,8 +160,8 @@ std::string space_time_svg(const Question& question, const Choice& choice) {
   Predictor predictor{*choice.algorithm, question.hosts(), typical(question.call), question.model};
   const auto line = predictor.timeline(choice.protocol);
   return SpaceTime{line}.draw(fmt::format("{} by {}, {}: one of many calls, as predicted",
-                                        to_string(question.call), choice.algorithm->name,
-                                        name_of(choice.protocol)));
+                                          to_string(question.call), choice.algorithm->name,
+                                          name_of(choice.protocol)));
 }
 
 }  // namespace capstan::cli

@@ -74,4 +74,4 @@ void add_schedules(const std::string& paths);
 std::pair<Collective, std::string> add_schedule_text(std::string_view json,
                                                      const std::string& source);
 
-}  // namespace capstan
+}  // namespace CAPSTAN_EXPORT capstan

@@ -201,4 +201,4 @@ struct Settings {
   static Settings from_environment();
 };
 
-}  // namespace capstan
+}  // namespace CAPSTAN_EXPORT capstan
