@@ -12,6 +12,7 @@
 #include <mutex>
 #include <set>
 #include <stdexcept>
+#include <vector>
 
 #include "capstan/custom_algorithm.hpp"
 #include "core/custom/added_algorithms.hpp"
@@ -25,23 +26,28 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-/// What every rank of an all_reduce by this algorithm is told; "" where it runs right.
-std::string outcome(int ranks, const std::string& name, std::uint64_t count,
-                    Settings settings = bounded_settings(),
-                    Collective collective = Collective::all_reduce, int root = 0) {
+/// What every rank is told of a call by this algorithm; "" where it runs right.
+std::string outcome(int ranks, Collective collective, const std::string& name, const Shape& shape,
+                    Settings settings) {
   settings.algorithm = fmt::format("{}:{}", name_of(collective), name);
   ByRank<std::string> told(ranks);
   on_threads(ranks, settings, [&](Communicator& world) {
     std::string& own = told[Rank{world.rank()}];
-    ReferenceCalls calls{world, count};
+    ReferenceCalls calls{world, shape.count.value()};
     try {
-      own = calls.run(collective, {.count = Elements{count}, .root = root}, false).value_or("");
+      own = calls.run(collective, shape, false).value_or("");
     } catch (const AlgorithmRefused& error) {
       own = error.what();
     }
   });
   for (const std::string& text : told) EXPECT_EQ(text, told[Rank{0}]);
   return told[Rank{0}];
+}
+
+std::string outcome(int ranks, const std::string& name, std::uint64_t count,
+                    const Settings& settings = bounded_settings(),
+                    Collective collective = Collective::all_reduce, int root = 0) {
+  return outcome(ranks, collective, name, {.count = Elements{count}, .root = root}, settings);
 }
 
 /// Everybody sends everything to everybody. `spoil` may add to what a rank sends, if the call is
@@ -283,6 +289,20 @@ TEST(AddedPlans, AProofThatTakesTooLongIsRefusedOrTrusted) {
   EXPECT_EQ(outcome(3, "long_proof", 77, settings), "");
 }
 
+/// Small calls, and calls that are cut into blocks: where ranks have counts of their own, some end
+/// long before others.
+std::vector<Shape> small_and_long(Collective collective) {
+  const int root = has_root(collective) ? 1 : 0;
+  if (!has_counts(collective))
+    return {{.count = Elements{5}, .root = root}, {.count = Elements{3000}, .root = root}};
+  std::vector<Elements> few, many;
+  for (int i = 0; i < (collective == Collective::all_to_all_v ? 9 : 3); ++i) {
+    few.emplace_back(static_cast<std::uint64_t>((i * 2 + 1) % 4));
+    many.emplace_back(std::array<std::uint64_t, 3>{5003, 0, 1700}[static_cast<std::size_t>(i % 3)]);
+  }
+  return {{.root = root, .counts = few}, {.root = root, .counts = many}};
+}
+
 /// Every built-in algorithm runs by plans that are proven before.
 TEST(AddedPlans, PlansOfBuiltInAlgorithmsAreProvenOnDemand) {
   Settings settings = bounded_settings();
@@ -290,13 +310,28 @@ TEST(AddedPlans, PlansOfBuiltInAlgorithmsAreProvenOnDemand) {
   settings.chunk = Bytes{4096};
   for (const Collective collective : all_collectives())
     for (const Algorithm& algorithm : algorithms(collective)) {
-      if (has_counts(collective)) continue;
       SCOPED_TRACE(fmt::format("{} by {}", name_of(collective), algorithm.name));
-      for (const std::uint64_t count : {5, 3000})
-        EXPECT_EQ(outcome(3, std::string{algorithm.name}, count, settings, collective,
-                          has_root(collective) ? 1 : 0),
-                  "");
+      for (const Shape& shape : small_and_long(collective))
+        EXPECT_EQ(outcome(3, collective, std::string{algorithm.name}, shape, settings), "");
     }
+}
+
+/// Functions are proven where ranks have counts of their own, too.
+TEST(AddedPlans, CountsOfRanksAreProvenInBlocks) {
+  Settings settings = bounded_settings();
+  settings.chunk = Bytes{4096};
+  for (const Collective collective : all_collectives()) {
+    if (!has_counts(collective)) continue;
+    for (const Algorithm& algorithm : algorithms(collective)) {
+      SCOPED_TRACE(fmt::format("{} by {}", name_of(collective), algorithm.name));
+      const std::string name = fmt::format("counted_{}", algorithm.name);
+      add_algorithm({name, collective, [&](const Group& group, const Shape& shape) {
+                       return algorithm.schedule(group, shape);
+                     }});
+      for (const Shape& shape : small_and_long(collective))
+        EXPECT_EQ(outcome(3, collective, name, shape, settings), "");
+    }
+  }
 }
 
 }  // namespace
