@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "layout.hpp"
+
 namespace capstan::python {
 namespace {
 
@@ -32,8 +34,9 @@ std::optional<ElementType> integer(bool is_signed, std::size_t bytes) {
 
 /// Of a format of the struct module, for example "<f".
 std::optional<ElementType> element_type(std::string_view format, std::size_t bytes) {
-  if (!format.empty() && (format[0] == '<' || format[0] == '=' || format[0] == '@'))
-    format.remove_prefix(1);
+  // check_elements() has seen the byte order.
+  constexpr std::string_view orders = "<>=@!";
+  if (!format.empty() && orders.find(format[0]) != orders.npos) format.remove_prefix(1);
   if (format == "Zf") return ElementType{DataType::c64};
   if (format == "Zd") return ElementType{DataType::c128};
   if (format.size() != 1) return std::nullopt;
@@ -70,7 +73,7 @@ std::size_t element_bytes(const std::string& name) {
 }
 
 std::optional<ElementType> element_type_of_interface(const std::string& name) {
-  if (name.size() < 3 || name[0] == '>') return std::nullopt;
+  if (name.size() < 3) return std::nullopt;
   const std::size_t bytes = element_bytes(name);
   switch (name[1]) {
     case 'b':
@@ -114,15 +117,6 @@ std::optional<ElementType> chosen(std::optional<DataType> asked, std::size_t byt
   return ElementType{*asked};
 }
 
-/// In elements, as TensorView has them.
-std::vector<std::int64_t> element_strides(const std::vector<std::int64_t>& bytes,
-                                          std::size_t size) {
-  std::vector<std::int64_t> strides;
-  for (const std::int64_t stride : bytes)
-    strides.push_back(stride / static_cast<std::int64_t>(size));
-  return strides;
-}
-
 }  // namespace
 
 Array::Array(Array&& other) noexcept {
@@ -137,7 +131,11 @@ Array& Array::operator=(Array&& other) noexcept {
   type_ = other.type_;
   is_dense_ = other.is_dense_;
   is_bool_ = other.is_bool_;
-  buffer_ = std::exchange(other.buffer_, {});
+  // Its shape and strides may point into itself, as those of bytes do.
+  buffer_ = other.buffer_;
+  if (buffer_.shape == &other.buffer_.len) buffer_.shape = &buffer_.len;
+  if (buffer_.strides == &other.buffer_.itemsize) buffer_.strides = &buffer_.itemsize;
+  other.buffer_ = {};
   owner_ = std::move(other.owner_);
   dlpack_ = std::exchange(other.dlpack_, nullptr);
   tensor_ = std::move(other.tensor_);
@@ -171,7 +169,7 @@ Array Array::of(py::handle object, bool writes, Type type) {
   }
   if (auto array = from_interface(object, "__cuda_array_interface__", writes, type))
     return std::move(*array);
-  if (auto array = from_dlpack(object, type)) return std::move(*array);
+  if (auto array = from_dlpack(object, writes, type)) return std::move(*array);
   if (auto array = from_interface(object, "__array_interface__", writes, type))
     return std::move(*array);
   throw py::type_error(
@@ -197,6 +195,7 @@ std::optional<Array> Array::from_buffer(py::handle object, bool writes, Type typ
   const Py_buffer& buffer = array.buffer_;
   const std::string_view format = buffer.format ? buffer.format : "B";
   const auto bytes = static_cast<std::size_t>(buffer.itemsize);
+  check_elements(format, bytes);
   const auto element = chosen(type, bytes, element_type(format, bytes));
   if (!element) refuse_elements(object, format);
   array.data_ = buffer.buf;
@@ -204,10 +203,16 @@ std::optional<Array> Array::from_buffer(py::handle object, bool writes, Type typ
   array.is_bool_ = element->is_bool;
   array.count_ = static_cast<std::size_t>(buffer.len / buffer.itemsize);
   array.is_dense_ = PyBuffer_IsContiguous(&buffer, 'C') != 0;
+  if (!array.is_dense_)
+    array.tensor_ = exact_view({.data = buffer.buf,
+                                .type = array.type_,
+                                .shape = {buffer.shape, buffer.shape + buffer.ndim},
+                                .byte_strides = {buffer.strides, buffer.strides + buffer.ndim}},
+                               writes);
   return array;
 }
 
-std::optional<Array> Array::from_dlpack(py::handle object, Type type) {
+std::optional<Array> Array::from_dlpack(py::handle object, bool writes, Type type) {
   if (!py::hasattr(object, "__dlpack__")) return std::nullopt;
   const py::object capsule = object.attr("__dlpack__")();
   auto* managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
@@ -221,8 +226,15 @@ std::optional<Array> Array::from_dlpack(py::handle object, Type type) {
     chosen(type, bytes, {});
     own = {kDLUInt, 8, 1};  // of any size, as only shape and strides are read
   }
-  array.tensor_ = TensorView::from_dlpack(managed->dl_tensor);
-  if (type) array.tensor_->type = *type;
+  const TensorView exported = TensorView::from_dlpack(managed->dl_tensor);
+  Layout layout{.data = exported.data,
+                .type = type.value_or(exported.type),
+                .shape = exported.shape,
+                .byte_strides = exported.strides,
+                .device = exported.device};
+  for (std::int64_t& stride : layout.byte_strides)
+    stride *= static_cast<std::int64_t>(size_of(layout.type).value());
+  array.tensor_ = exact_view(std::move(layout), writes);
   array.data_ = array.tensor_->data;
   array.type_ = array.tensor_->type;
   array.count_ = array.tensor_->count().value();
@@ -235,8 +247,11 @@ std::optional<Array> Array::from_interface(py::handle object, const char* name, 
   if (!py::hasattr(object, name)) return std::nullopt;
   const py::dict interface = object.attr(name);
   const auto typestr = interface["typestr"].cast<std::string>();
+  check_elements(typestr, element_bytes(typestr));
   const auto element = chosen(type, element_bytes(typestr), element_type_of_interface(typestr));
   if (!element) refuse_elements(object, typestr);
+  if (interface.contains("mask") && !interface["mask"].is_none())
+    throw py::buffer_error("the array has a mask, which a result cannot have: pass its values");
   const py::tuple data = interface["data"];
   if (writes && data[1].cast<bool>()) throw py::buffer_error("the array is read-only");
   std::vector<std::int64_t> shape, strides;
@@ -250,8 +265,11 @@ std::optional<Array> Array::from_interface(py::handle object, const char* name, 
   array.owner_ = py::reinterpret_borrow<py::object>(object);
   array.type_ = element->type;
   array.is_bool_ = element->is_bool;
-  array.tensor_ = TensorView{reinterpret_cast<void*>(data[0].cast<std::uintptr_t>()), element->type,
-                             shape, element_strides(strides, size_of(element->type).value())};
+  array.tensor_ = exact_view({.data = reinterpret_cast<void*>(data[0].cast<std::uintptr_t>()),
+                              .type = element->type,
+                              .shape = std::move(shape),
+                              .byte_strides = std::move(strides)},
+                             writes);
   array.data_ = array.tensor_->data;
   array.count_ = array.tensor_->count().value();
   array.is_dense_ = array.tensor_->is_dense();
@@ -265,12 +283,7 @@ std::vector<std::int64_t> Array::shape() const {
 }
 
 TensorView Array::view() const {
-  if (tensor_) return *tensor_;
-  std::vector<std::int64_t> strides;
-  if (!is_dense_)
-    strides =
-        element_strides({buffer_.strides, buffer_.strides + buffer_.ndim}, size_of(type_).value());
-  return {data_, type_, shape(), std::move(strides)};
+  return tensor_ ? *tensor_ : TensorView{data_, type_, shape()};
 }
 
 namespace {

@@ -44,7 +44,7 @@ class Array {
   using Type = std::optional<DataType>;
   static Array of(py::handle object, bool writes, Type type = {});
   static std::optional<Array> from_buffer(py::handle object, bool writes, Type type);
-  static std::optional<Array> from_dlpack(py::handle object, Type type);
+  static std::optional<Array> from_dlpack(py::handle object, bool writes, Type type);
   static std::optional<Array> from_interface(py::handle object, const char* name, bool writes,
                                              Type type);
   void release() noexcept;
@@ -56,7 +56,7 @@ class Array {
   Py_buffer buffer_{};                ///< the export; buffer_.obj is null without one
   py::object owner_;                  ///< of memory that no buffer exports
   void* dlpack_ = nullptr;            ///< a DLManagedTensor, which is deleted at the end
-  std::optional<TensorView> tensor_;  ///< where no buffer has shape and strides
+  std::optional<TensorView> tensor_;  ///< unless a dense buffer has shape and strides
 };
 
 /// The array that a call reads or writes. Throws a Python BufferError, which names the call, where
