@@ -4,8 +4,11 @@
 
 #include <charconv>
 #include <cstdlib>
+#include <utility>
+#include <vector>
 
 #include "capstan/error.hpp"
+#include "core/bootstrap/launchers/half_known.hpp"
 #include "core/bootstrap/launchers/job_identity.hpp"
 #include "core/bootstrap/launchers/pmi.hpp"
 #include "core/net/ip_address.hpp"
@@ -288,6 +291,24 @@ Launch alone(const Variables& variables) {
   return {.local_rank = 0, .local_size = 1, .job = "alone", .launcher = "none"};
 }
 
+/// Of launches that one environment shows, the first being one of a single rank. Programs start
+/// torch's processes inside of other launchers' jobs, and torchrun is known to be the innermost; of
+/// two other launchers nothing tells which is. Slurm's variables are those of the step that started
+/// mpirun.
+Launch innermost(const std::vector<Launch>& launches) {
+  const Launch& first = launches.front();
+  if (first.launcher == torchrun_names.launcher) return first;
+  for (const Launch& other : launches) {
+    if (other.size == 1 || other.launcher == "Slurm") continue;
+    if (other.launcher == torchrun_names.launcher) return other;
+    throw InvalidArgument(fmt::format(
+        "{} has started this process as the only rank, and {} as rank {} of {}: nothing tells which "
+        "of them started the other; unset the variables of the one that does not count",
+        first.launcher, other.launcher, other.rank, other.size));
+  }
+  return first;
+}
+
 std::optional<std::string> variable(const char* name) {
   const char* value = std::getenv(name);
   if (!value) return std::nullopt;
@@ -317,14 +338,20 @@ Environment process_environment() {
 
 Launch detect_launch(const Environment& environment) {
   const Variables variables{environment};
-  if (auto launch = from_capstan_run(variables)) return *launch;
-  for (const auto detect :
-       {from_torchrun_itself, from_open_mpi, from_mpich, from_torch_variables, from_slurm}) {
+  std::vector<Launch> launches;
+  bool store_is_launchers = false;
+  for (const auto detect : {from_capstan_run, from_torchrun_itself, from_open_mpi, from_mpich,
+                            from_torch_variables, from_slurm}) {
     auto launch = detect(variables);
     if (!launch) continue;
-    if (auto store = named_store(variables, false)) launch->store = std::move(store);
-    return *launch;
+    store_is_launchers = store_is_launchers || launch->launcher == capstan_names.launcher;
+    if (!store_is_launchers)
+      if (auto store = named_store(variables, false)) launch->store = std::move(store);
+    if (launch->size > 1 && launches.empty()) return *launch;
+    launches.push_back(std::move(*launch));
   }
+  if (!launches.empty()) return innermost(launches);
+  refuse_half_known(environment);
   return alone(variables);
 }
 

@@ -1,0 +1,73 @@
+#include "core/bootstrap/launchers/half_known.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+
+#include "capstan/error.hpp"
+
+namespace capstan {
+namespace {
+
+/// Variables of launchers whose jobs Capstan does not join by itself. A rank's number without a
+/// size says nothing about being alone, unless programs other than launchers set it, too.
+struct Trace {
+  const char* launcher;
+  const char* rank;
+  const char* size;  ///< null: the launcher passes none
+  bool rank_tells_of_a_launcher = true;
+};
+constexpr std::array traces{
+    Trace{"a launcher that serves PMIx (prterun, jsrun, palsrun)", "PMIX_RANK", nullptr},
+    Trace{"MVAPICH", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"},
+    Trace{"MVAPICH", "MVP_COMM_WORLD_RANK", "MVP_COMM_WORLD_SIZE"},
+    Trace{"Flux", "FLUX_TASK_RANK", "FLUX_JOB_SIZE"},
+    Trace{"Cray PALS", "PALS_RANKID", nullptr},
+    Trace{"Cray ALPS", "ALPS_APP_PE", nullptr},
+    Trace{"IBM's jsrun", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE"},
+    Trace{"HPE MPT", "MPT_MPI_RANK", "MPT_MPI_SIZE"},
+    Trace{"Horovod", "HOROVOD_RANK", "HOROVOD_SIZE"},
+    Trace{"Horovod", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE"},
+    Trace{"Open MPI", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    Trace{"MPICH", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+    Trace{"capstan run", "CAPSTAN_LOCAL_RANK", "CAPSTAN_LOCAL_SIZE"},
+    Trace{"torchrun", "RANK", "WORLD_SIZE", false},
+    Trace{"torchrun", "LOCAL_RANK", "LOCAL_WORLD_SIZE", false},
+    Trace{"torchrun", "GROUP_RANK", "GROUP_WORLD_SIZE", false}};
+
+/// Empty if the variable is missing or holds anything but a whole number.
+std::optional<int> number(const Environment& environment, const char* name) {
+  const auto text = name ? environment(name) : std::nullopt;
+  int value = 0;
+  if (!text) return std::nullopt;
+  const char* const end = text->data() + text->size();
+  const auto [stop, error] = std::from_chars(text->data(), end, value);
+  if (error != std::errc{} || stop != end) return std::nullopt;
+  return value;
+}
+
+[[noreturn]] void refuse(const Trace& trace, const char* variable, int value) {
+  throw InvalidArgument(fmt::format(
+      "{}={} shows that {} started this process as one of several, but {}: to be one of them, set "
+      "RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, or start all by capstan run, mpirun, srun or "
+      "torchrun; to be a world of one rank, unset {}",
+      variable, value, trace.launcher,
+      trace.size ? "the variables that tell which rank of how many, and where all meet, are not "
+                   "complete"
+                 : "passes no number of ranks",
+      variable));
+}
+
+}  // namespace
+
+void refuse_half_known(const Environment& environment) {
+  for (const Trace& trace : traces) {
+    const auto rank = number(environment, trace.rank), size = number(environment, trace.size);
+    if (size && *size > 1) refuse(trace, trace.size, *size);
+    if (rank && *rank > 0) refuse(trace, trace.rank, *rank);
+    if (rank && !size && trace.rank_tells_of_a_launcher) refuse(trace, trace.rank, *rank);
+  }
+}
+
+}  // namespace capstan

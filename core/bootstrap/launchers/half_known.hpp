@@ -1,0 +1,12 @@
+#pragma once
+
+#include "core/bootstrap/launchers/launch.hpp"
+
+namespace capstan {
+
+/// For a process that no launcher seems to have started. Throws InvalidArgument that names the
+/// variables if some show that it is one of several, or a rank whose job's size is unknown: it
+/// would otherwise be a world of its own, and every result its own value.
+void refuse_half_known(const Environment& environment);
+
+}  // namespace capstan

@@ -1,0 +1,87 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/bootstrap/launch_variables.hpp"
+
+namespace capstan {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+/// Variables that each launcher leaves to the only rank of a job.
+const std::map<std::string, Variables> of_one_rank{
+    {"capstan run",
+     {{"CAPSTAN_RANK", "0"},
+      {"CAPSTAN_SIZE", "1"},
+      {"CAPSTAN_STORE", "@capstan-run-1"},
+      {"CAPSTAN_SECRET", "0123456789abcdef"}}},
+    {"Open MPI", {{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}}},
+    {"MPICH", {{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}},
+    {"Slurm",
+     {{"SLURM_PROCID", "0"},
+      {"SLURM_NTASKS", "1"},
+      {"SLURM_LOCALID", "0"},
+      {"SLURM_JOB_ID", "7"},
+      {"SLURM_STEP_ID", "0"}}}};
+
+TEST(NestedLaunch, TorchsVariablesCountInsideOfALaunchOfOneRank) {
+  for (const bool by_torchrun : {true, false})
+    for (const auto& [launcher, outer] : of_one_rank) {
+      const auto inner = by_torchrun ? torchrun : without(torchrun, "TORCHELASTIC_RUN_ID");
+      SCOPED_TRACE(launcher);
+      const Launch launch = detect(with(outer, inner));
+      expect_place(launch, 5, 8, 1, 4);
+      ASSERT_TRUE(launch.store);
+      EXPECT_EQ(std::get<TcpEndpoint>(launch.store->endpoint).host, "node0");
+      EXPECT_THAT(complaint(with(outer, without(inner, "MASTER_ADDR"))), HasSubstr("MASTER_ADDR"));
+      EXPECT_EQ(detect(outer).launcher, launcher);
+    }
+}
+
+TEST(NestedLaunch, OneRankOfOneLauncherAndOneOfManyOfAnotherIsAContradiction) {
+  EXPECT_THAT(complaint(with(of_one_rank.at("capstan run"), open_mpi)),
+              AllOf(HasSubstr("capstan run"), HasSubstr("Open MPI as rank 2 of 4")));
+  EXPECT_THAT(complaint(with(of_one_rank.at("Open MPI"), mpich)),
+              AllOf(HasSubstr("Open MPI"), HasSubstr("MPICH as rank 1 of 2")));
+  EXPECT_EQ(detect(with(of_one_rank.at("Open MPI"), slurm)).size, 1)
+      << "Slurm's step started mpirun";
+  const Variables torchrun_of_one{
+      {"RANK", "0"}, {"WORLD_SIZE", "1"}, {"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "1"}};
+  EXPECT_EQ(detect(with(open_mpi, with(torchrun, torchrun_of_one))).size, 1)
+      << "torchrun is the innermost launcher";
+}
+
+TEST(NestedLaunch, TracesOfUnknownLaunchersAreNotAWorldOfOne) {
+  const std::vector<std::pair<Variables, std::string>> traces{
+      {{{"PMIX_RANK", "0"}, {"PMIX_NAMESPACE", "prterun-1@1"}}, "PMIX_RANK=0"},
+      {{{"PMIX_RANK", "1"}}, "PMIX_RANK=1"},
+      {{{"MV2_COMM_WORLD_RANK", "0"}, {"MV2_COMM_WORLD_SIZE", "2"}}, "MV2_COMM_WORLD_SIZE=2"},
+      {{{"FLUX_TASK_RANK", "0"}, {"FLUX_JOB_SIZE", "2"}}, "FLUX_JOB_SIZE=2"},
+      {{{"FLUX_TASK_RANK", "1"}}, "FLUX_TASK_RANK=1"},
+      {{{"PALS_RANKID", "0"}}, "PALS_RANKID=0"},
+      {{{"ALPS_APP_PE", "0"}}, "ALPS_APP_PE=0"},
+      {{{"JSM_NAMESPACE_RANK", "0"}}, "JSM_NAMESPACE_RANK=0"},
+      {{{"HOROVOD_RANK", "0"}, {"HOROVOD_SIZE", "4"}}, "HOROVOD_SIZE=4"},
+      {{{"WORLD_SIZE", "2"}}, "WORLD_SIZE=2"},
+      {{{"WORLD_SIZE", "2"}, {"LOCAL_RANK", "0"}}, "WORLD_SIZE=2"},
+      {{{"RANK", "3"}}, "RANK=3"},
+      {{{"LOCAL_RANK", "1"}}, "LOCAL_RANK=1"},
+      {{{"MPI_LOCALRANKID", "0"}, {"MPI_LOCALNRANKS", "2"}}, "MPI_LOCALNRANKS=2"},
+      {{{"CAPSTAN_LOCAL_RANK", "1"}}, "CAPSTAN_LOCAL_RANK=1"}};
+  for (const auto& [variables, named] : traces)
+    EXPECT_THAT(complaint(variables), AllOf(HasSubstr(named), HasSubstr("unset"))) << named;
+  for (const Variables& alone :
+       {Variables{{"RANK", "0"}}, Variables{{"WORLD_SIZE", "1"}}, Variables{{"LOCAL_RANK", "0"}},
+        Variables{{"FLUX_TASK_RANK", "0"}, {"FLUX_JOB_SIZE", "1"}},
+        Variables{{"RANK", "first"}, {"LOCAL_RANK", ""}}})
+    EXPECT_EQ(detect(alone).size, 1);
+}
+
+}  // namespace
+}  // namespace capstan
