@@ -41,25 +41,11 @@ std::string numeric_host(const SocketAddress& address) {
   return std::get<TcpEndpoint>(address.endpoint()).host;
 }
 
-/// Some systems give a host's own name a loopback address, which no other host can reach.
-void check_reachable(const Launch& launch, const TcpEndpoint& endpoint,
-                     const SocketAddress& address) {
-  if (!on_several_hosts(launch) || !(address.is_loopback() || address.is_wildcard())) return;
-  throw InvalidArgument(fmt::format(
-      "rank {}: join: the store's address {} is {} on this host, but {} of {} ranks are on other "
-      "hosts: name an address that they can reach (CAPSTAN_STORE or MASTER_ADDR)",
-      launch.rank, to_string(endpoint),
-      address.is_loopback() ? "a loopback address" : "no address in particular",
-      launch.size - launch.local_size, launch.size));
-}
-
 /// The endpoint on which rank 0 listens for ranks that connect to `endpoint`. If the name of the
 /// host has several addresses, it is the address of the interface that is set. Ranks of one host
 /// need no interface.
-TcpEndpoint listening_endpoint(const Launch& launch, const TcpEndpoint& endpoint,
-                               const std::string& interface) {
+TcpEndpoint listening_endpoint(const TcpEndpoint& endpoint, const std::string& interface) {
   const auto addresses = resolve(endpoint);
-  check_reachable(launch, endpoint, addresses.front());
   if (interface.empty() || addresses.front().is_loopback()) return endpoint;
   const auto chosen = choose_address(interface).address;
   const auto is_named = [&](const HostAddress& own) {
@@ -89,7 +75,8 @@ StoreClient::Settings settings_for(const Launch& launch, SocketEndpoint endpoint
           .scope = std::move(scope),
           .rank = launch.rank,
           .size = launch.size,
-          .served_by = "rank 0, which hosts the store,"};
+          .served_by = "rank 0, which hosts the store,",
+          .ranks_come_from_elsewhere = on_several_hosts(launch)};
 }
 
 std::unique_ptr<JobStore> join_at(const Launch& launch, int sequence, Deadline deadline,
@@ -103,8 +90,7 @@ std::unique_ptr<JobStore> join_at(const Launch& launch, int sequence, Deadline d
     return std::make_unique<StoreClient>(std::move(settings), deadline);
   }
   if (launch.rank == 0)
-    settings.endpoint =
-        listening_endpoint(launch, std::get<TcpEndpoint>(endpoint), options.interface);
+    settings.endpoint = listening_endpoint(std::get<TcpEndpoint>(endpoint), options.interface);
   return host_or_connect(std::move(settings), deadline);
 }
 

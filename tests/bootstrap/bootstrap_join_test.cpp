@@ -213,9 +213,41 @@ TEST(BootstrapJoin, SeveralHostsNeedAnAddress) {
   launch.local_size = 2;
   EXPECT_THAT(complaint<BootstrapError>(launch),
               AllOf(HasSubstr("CAPSTAN_STORE=host:port"), HasSubstr("CAPSTAN_SECRET")));
-  Launch loopback = at_port(fresh_job(), 0, 4, free_port(), false);
-  loopback.local_size = 2;
-  EXPECT_THAT(complaint<InvalidArgument>(loopback), HasSubstr("loopback"));
+}
+
+/// A launcher that has started this rank alone knows nothing of where the others are.
+TEST(BootstrapJoin, RanksOfSeveralLaunchersMeetOnOneHost) {
+  const std::string job = fresh_job();
+  const auto port = free_port();
+  for (const std::string& outcome : in_processes({0, 1}, [&](int rank) {
+         Launch launch = at_port(job, rank, 2, port, false);
+         launch.local_rank = 0;
+         launch.local_size = 1;
+         return meet(launch);
+       }))
+    EXPECT_EQ(outcome, "met");
+}
+
+/// The error of a rank whose peer never comes.
+std::string lonely(const Launch& launch) {
+  try {
+    const auto store = join(launch, Deadline::in(100ms));
+    store->get("a key of the peer", Deadline::in(100ms));
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(BootstrapJoin, AnAddressOfOneHostIsToldOfWhenRanksAreMissing) {
+  const auto port = free_port();
+  for (const int rank : {0, 1}) {
+    Launch launch = at_port(fresh_job(), rank, 2, port, false);
+    EXPECT_THAT(lonely(launch), ::testing::Not(HasSubstr("if there are other hosts")));
+    launch.local_size = 1;
+    launch.local_rank = 0;
+    EXPECT_THAT(lonely(launch), HasSubstr("if there are other hosts"));
+  }
 }
 
 Settings at_interface(const std::string& interface) {

@@ -97,8 +97,8 @@ StoreClient::StoreClient(Settings settings, Deadline deadline)
       failed("join",
              fmt::format("{} ({} attempts within {}): check that {} runs, that all ranks name the "
                          "same address, and that this host has a way to it (CAPSTAN_INTERFACE, on "
-                         "the host of the store, or CAPSTAN_STORE chooses another)",
-                         reason, attempts, deadline.budget(), settings_.served_by),
+                         "the host of the store, or CAPSTAN_STORE chooses another){}",
+                         reason, attempts, deadline.budget(), settings_.served_by, caution()),
              ErrorCode::join_timed_out);
     }
     sleep_within(pause, deadline);
@@ -114,6 +114,7 @@ void StoreClient::connect(Deadline deadline) {
   } catch (const SystemError& error) {
     throw NotYet(error.what());  // a name server may fail for a moment
   }
+  is_local_ = addresses.front().is_loopback() || addresses.front().is_wildcard();
   const auto* local = std::get_if<AbstractEndpoint>(&settings_.endpoint);
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     try {
@@ -233,8 +234,8 @@ std::vector<std::byte> StoreClient::get(std::string_view key, Deadline deadline)
   if (failure->reason == wire::FailureReason::timed_out) {
     throw TimedOut(
         fmt::format("{}{}: nobody put this key within {}; {}: see whether those ranks "
-                    "started, crashed or hang",
-                    self(), call, deadline.budget(), failure->text));
+                    "started, crashed or hang{}",
+                    self(), call, deadline.budget(), failure->text, caution()));
   }
   failed(call, fmt::format("{} is leaving, so that nobody will put this key; {}",
                            settings_.served_by, failure->text));
@@ -315,6 +316,13 @@ void StoreClient::unexpected(const std::string& call) {
 
 std::string StoreClient::self() const {
   return settings_.rank < 0 ? std::string{} : fmt::format("rank {}: ", settings_.rank);
+}
+
+/// Some systems give a host's own name a loopback address.
+std::string StoreClient::caution() const {
+  if (!settings_.ranks_come_from_elsewhere || !is_local_) return {};
+  return "; only ranks on one host reach this address: if there are other hosts, name one that they "
+         "reach (CAPSTAN_STORE or MASTER_ADDR)";
 }
 
 }  // namespace capstan

@@ -33,6 +33,9 @@ class StoreClient final : public JobStore {
     int size = 0;
     /// What serves the store, as errors name it.
     std::string served_by = "the process that hosts the store";
+    /// Some ranks were started by another process than this one, on this host or another. Errors
+    /// then tell of addresses that only one host reaches.
+    bool ranks_come_from_elsewhere = false;
     /// The most time for an answer to put() and try_get(), and to get() beyond its own deadline. A
     /// second after the deadline of the join no answer is waited for any more.
     std::chrono::milliseconds answer_timeout{10000};
@@ -66,9 +69,11 @@ class StoreClient final : public JobStore {
                            ErrorCode code = ErrorCode::bootstrap_failed) const;
   [[noreturn]] void unexpected(const std::string& call);
   std::string self() const;
+  std::string caution() const;
 
   Settings settings_;
   const Deadline deadline_;  // of the join
+  bool is_local_ = false;    // only this host reaches the address
   FileDescriptor socket_;
   wire::Conversation conversation_{wire::max_payload};
 };
