@@ -1,9 +1,11 @@
-#include <fmt/format.h>
+#include <exception>
 
 #include "capstan/error.hpp"
 #include "core/cli/commands.hpp"
 #include "core/cli/commit.hpp"
+#include "core/cli/standard_streams.hpp"
 #include "core/cli/usage.hpp"
+#include "core/launcher/complain.hpp"
 
 namespace {
 
@@ -31,9 +33,7 @@ std::string version_text() {
                      commit.empty() ? "" : fmt::format(" ({})", commit));
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run_command(int argc, char** argv) {
   CLI::App app{"Capstan: collectives whose schedules are data - verified, run, explained",
                "capstan"};
   app.set_version_flag("--version", version_text());
@@ -58,11 +58,18 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : wrong_usage;
   } catch (const capstan::InvalidArgument& error) {
-    fmt::print(stderr, "capstan: {}\n", error.what());
+    capstan::launcher::complain("capstan: {}\n", error.what());
     return wrong_usage;
-  } catch (const capstan::Error& error) {
-    fmt::print(stderr, "capstan: {}\n", error.what());
+  } catch (const std::exception& error) {  // also output that cannot be written
+    capstan::launcher::complain("capstan: {}\n", error.what());
     return failed;
   }
   return status;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  capstan::cli::begin_as_expected();
+  return capstan::cli::with_written_output(run_command(argc, argv));
 }

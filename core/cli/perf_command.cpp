@@ -13,6 +13,7 @@
 #include "core/cli/perf/cells.hpp"
 #include "core/cli/sizes.hpp"
 #include "core/custom/added_algorithms.hpp"
+#include "core/launcher/complain.hpp"
 #include "core/launcher/launcher.hpp"
 #include "core/selection/rules.hpp"
 #include "perf/compare/compare.hpp"
@@ -94,10 +95,10 @@ int run_rank(const PerfOptions& options, const Launch& launch,
   nlohmann::json results = nlohmann::json::array();
   std::uint64_t wrong = 0;
   for (std::size_t i = 0; i < cells.size(); ++i) {
-    if (terminal) fmt::print(stderr, "\r\033[K[{}/{}] measuring\r", i + 1, cells.size());
+    if (terminal) launcher::complain("\r\033[K[{}/{}] measuring\r", i + 1, cells.size());
     const perf::Measurement measurement = bench.measure(cells[i]);
     wrong += measurement.wrong;
-    if (terminal) fmt::print(stderr, "\033[K");
+    if (terminal) launcher::complain("\033[K");
     if (table) fmt::print("{}", table_line(measurement)), std::fflush(stdout);
     results.push_back(to_json(measurement));
     measurements.push_back(measurement);

@@ -10,6 +10,7 @@
 #include "core/cli/tune/judge.hpp"
 #include "core/cli/tune/load.hpp"
 #include "core/cli/tune/sweep.hpp"
+#include "core/launcher/complain.hpp"
 #include "core/launcher/launcher.hpp"
 #include "core/selection/rules.hpp"
 #include "core/tuning/check_profile.hpp"
@@ -96,7 +97,7 @@ int run_jobs(const TuneOptions& options, const std::vector<std::string>& argumen
   for (const int number : ranks) {
     const int status = launcher::launch(job_of(number, options.where, arguments));
     if (status != 0) {
-      fmt::print(stderr, "tune: ended early; {} has the cells that were finished\n", plan.file);
+      launcher::complain("tune: ended early; {} has the cells that were finished\n", plan.file);
       return status;
     }
   }

@@ -66,6 +66,7 @@ struct Prepared {
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::signal(SIGPIPE, SIG_DFL);
+  ::signal(SIGCHLD, SIG_DFL);
   int input = prepared.input;
   if (input < 0) input = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (input >= 0) ::dup2(input, STDIN_FILENO);
@@ -91,8 +92,9 @@ Pipe make_pipe() {
 bool has_ended(const Child& child) {
   siginfo_t ended{};
   const auto pid = static_cast<id_t>(child.pid);
-  return child.pid > 0 && ::waitid(P_PID, pid, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-         ended.si_pid != 0;
+  if (child.pid <= 0) return false;
+  if (::waitid(P_PID, pid, &ended, WEXITED | WNOHANG | WNOWAIT) != 0) return errno == ECHILD;
+  return ended.si_pid != 0;
 }
 
 Deadline next_look_at(const Child& child) {

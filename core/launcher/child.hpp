@@ -49,7 +49,7 @@ class CannotRun : public InvalidArgument {
   int status_;
 };
 
-/// Whether the process has ended, and nobody has waited for it yet. Never waits.
+/// Whether the process has ended. Never waits.
 bool has_ended(const Child& child);
 
 /// When has_ended() is to be asked again: never where the pidfd tells.

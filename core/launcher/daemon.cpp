@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "capstan/error.hpp"
+#include "core/launcher/complain.hpp"
 #include "core/launcher/host_protocol.hpp"
 #include "core/launcher/local_ranks.hpp"
 #include "core/launcher/output.hpp"
@@ -167,7 +168,7 @@ int serve_launcher(const std::string& version) {
   try {
     return Daemon{version}.run();
   } catch (const std::exception& error) {  // the input did not come from a launcher
-    fmt::print(stderr, "capstan daemon: {}; it is for `capstan run --hosts` to start\n",
+    complain("capstan daemon: {}; it is for `capstan run --hosts` to start\n",
                error.what());
     return 1;
   }

@@ -6,7 +6,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
+
+#include "core/launcher/complain.hpp"
 
 namespace capstan::launcher {
 namespace {
@@ -44,7 +47,10 @@ int Job::run() {
     if (happened.front()) pass_on_signal();
     if (deadline_.expired()) expire();
   }
-  for (Lines& lines : lines_) lines.output.finish(), lines.errors.finish();
+  for (Lines& lines : lines_) {
+    lines.output.finish(), lines.errors.finish();
+    notice_lost_output(lines.output);
+  }
   return status_;
 }
 
@@ -56,6 +62,19 @@ void Job::on_output(int rank, Stream stream, std::string_view bytes) {
   Lines& lines = lines_[static_cast<std::size_t>(rank)];
   LineForwarder& forwarder = stream == Stream::output ? lines.output : lines.errors;
   bytes.empty() ? forwarder.finish() : forwarder.take(bytes);
+  notice_lost_output(lines.output);
+}
+
+/// Where nobody reads any more, the job ends as other programs do; else it goes on without output.
+void Job::notice_lost_output(const LineForwarder& output) {
+  if (output.error() == 0 || output_lost_) return;
+  output_lost_ = true;
+  const bool unread = output.error() == EPIPE;
+  const std::string what = fmt::format("what ranks print cannot be written to standard output: {}",
+                                       std::strerror(output.error()));
+  if (unread) return on_trouble(what, 128 + SIGPIPE);
+  if (status_ == 0) status_ = 1;
+  complain("capstan run: {}\n", what);
 }
 
 void Job::on_end(int rank, pid_t pid, int status, const std::string& where) {
@@ -72,9 +91,9 @@ void Job::on_loss(const std::string& what) {
 void Job::take_failure(const std::string& what, int exit_status) {
   if (ending_ || failed_) return;
   if (status_ == 0) status_ = exit_status;
-  if (options_.keep_going) return fmt::print(stderr, "capstan run: {}; the others go on\n", what);
+  if (options_.keep_going) return complain("capstan run: {}; the others go on\n", what);
   failed_ = true;
-  fmt::print(stderr, "capstan run: {}; the others are ended in {} s\n", what,
+  complain("capstan run: {}; the others are ended in {} s\n", what,
              std::chrono::duration<double>(patience).count());
   deadline_ = deadline_.clamp(Deadline::in(patience));
 }
@@ -82,7 +101,7 @@ void Job::take_failure(const std::string& what, int exit_status) {
 void Job::on_trouble(const std::string& what, int exit_status) {
   if (ending_) return;
   if (status_ == 0) status_ = exit_status;
-  fmt::print(stderr, "capstan run: {}\n", what);
+  complain("capstan run: {}\n", what);
   end_all();
 }
 
@@ -94,7 +113,7 @@ void Job::pass_on_signal() {
   if (signal == SIGTSTP || signal == SIGCONT || signal == SIGUSR1 || signal == SIGUSR2) return;
   if (ending_) return;
   if (failed_) return end_all();
-  fmt::print(stderr, "capstan run: got signal {} ({}); ending all ranks\n", signal,
+  complain("capstan run: got signal {} ({}); ending all ranks\n", signal,
              ::strsignal(signal));
   status_ = 128 + signal;
   end_all();
@@ -110,7 +129,7 @@ void Job::end_all() {
 void Job::expire() {
   if (failed_ && !ending_) return end_all();
   if (!ending_) {
-    fmt::print(stderr, "capstan run: the job took longer than {} s; ending all ranks\n",
+    complain("capstan run: the job took longer than {} s; ending all ranks\n",
                std::chrono::duration<double>(*options_.timeout).count());
     status_ = 124;
     return end_all();

@@ -47,6 +47,7 @@ class Job final : public RankListener {
 
   bool finished() const;
   void pass_on_signal();
+  void notice_lost_output(const LineForwarder& output);
   void take_failure(const std::string& what, int exit_status);
   void end_all();
   void expire();
@@ -59,6 +60,7 @@ class Job final : public RankListener {
   Deadline deadline_;
   bool failed_ = false;  ///< a rank; the others are ended at the deadline
   bool ending_ = false;
+  bool output_lost_ = false;
   int status_ = 0;  ///< of the first failure
 };
 

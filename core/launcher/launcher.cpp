@@ -11,6 +11,7 @@
 #include "capstan/settings.hpp"
 #include "core/bootstrap/store/store_server.hpp"
 #include "core/launcher/child.hpp"
+#include "core/launcher/complain.hpp"
 #include "core/launcher/job.hpp"
 #include "core/launcher/local_ranks.hpp"
 #include "core/launcher/orphan_guard.hpp"
@@ -147,7 +148,7 @@ int launch(const LaunchOptions& options) {
   try {
     return Launcher{options}.run();
   } catch (const CannotRun& error) {
-    fmt::print(stderr, "capstan run: {}\n", error.what());
+    complain("capstan run: {}\n", error.what());
     return error.status();
   }
 }

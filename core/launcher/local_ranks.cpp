@@ -1,5 +1,7 @@
 #include "core/launcher/local_ranks.hpp"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,6 +12,11 @@
 #include "topology/machine.hpp"
 
 namespace capstan::launcher {
+namespace {
+
+constexpr int most_at_once = 65536;  // bytes of output
+
+}  // namespace
 
 LocalRanks::~LocalRanks() {
   send_signal(SIGKILL);
@@ -62,6 +69,24 @@ void LocalRanks::handle(std::span<const pollfd> entries) {
     const bool watched = entries[3 * i + 2].fd >= 0;
     if (entries[3 * i + 2].revents || !watched) reap(processes_[i]);
   }
+  if (std::ranges::any_of(processes_, &Process::running)) return;
+  for (Process& process : processes_)
+    for (const Stream stream : {Stream::output, Stream::errors}) drain(process, stream);
+}
+
+/// What a rank has written before its end lies in the pipe. Processes that it left behind, outside
+/// of its group, may keep the pipe open and write for ever.
+void LocalRanks::drain(Process& process, Stream stream) {
+  FileDescriptor& from = stream == Stream::output ? process.child.output : process.child.errors;
+  const int reads = from.valid() ? 1 + ::fcntl(from.get(), F_GETPIPE_SZ) / most_at_once : 0;
+  for (int i = 0; i < reads && from.valid(); ++i) {
+    pollfd readable{from.get(), POLLIN, 0};
+    if (::poll(&readable, 1, 0) <= 0) break;
+    forward(process, stream);
+  }
+  if (!from.valid()) return;
+  from.reset();
+  listener_.on_output(process.rank, stream, {});
 }
 
 Deadline LocalRanks::due() const {
@@ -73,7 +98,7 @@ Deadline LocalRanks::due() const {
 
 void LocalRanks::forward(Process& process, Stream stream) {
   FileDescriptor& from = stream == Stream::output ? process.child.output : process.child.errors;
-  char buffer[65536];
+  char buffer[most_at_once];
   const ssize_t got = ::read(from.get(), buffer, sizeof buffer);
   if (got > 0)
     return listener_.on_output(process.rank, stream, {buffer, static_cast<std::size_t>(got)});
@@ -87,7 +112,7 @@ void LocalRanks::reap(Process& process) {
   // Processes that the rank has started keep its pipes open, so they are killed with it. Before the
   // rank is reaped, no other group can have its number.
   ::kill(-process.child.pid, SIGKILL);
-  int status = 0;
+  int status = 1 << 8;  // another thread of this process may have waited for it
   guard_.forget(process.child.pid);
   ::waitpid(process.child.pid, &status, 0);
   process.running = false;

@@ -51,6 +51,7 @@ class LocalRanks final : public Ranks {
                                                                   const CpuSet& cpus) const;
   void forward(Process& process, Stream stream);
   void reap(Process& process);
+  void drain(Process& process, Stream stream);
 
   LocalRanksOptions options_;
   RankListener& listener_;

@@ -56,7 +56,7 @@ void LineForwarder::write_line(std::string_view line) {
 }
 
 void LineForwarder::flush() {
-  write_all(out_, ready_);
+  if (!write_all(out_, ready_) && error_ == 0) error_ = errno;
   ready_.clear();
 }
 

@@ -19,6 +19,8 @@ class LineForwarder {
   void take(std::string_view text);
   /// Writes the rest, with a line end.
   void finish();
+  /// Why bytes could not be written, as errno; 0 if all could.
+  int error() const { return error_; }
 
  private:
   void write_line(std::string_view line);
@@ -28,6 +30,7 @@ class LineForwarder {
   int out_;
   std::string partial_;
   std::string ready_;
+  int error_ = 0;
 };
 
 }  // namespace capstan::launcher

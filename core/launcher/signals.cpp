@@ -15,9 +15,13 @@ SignalSource::SignalSource() {
   fd_ = FileDescriptor{checked(::signalfd(-1, &signals_, SFD_CLOEXEC | SFD_NONBLOCK), "signalfd",
                                "a sandbox must allow it")};
   ::sigprocmask(SIG_BLOCK, &signals_, &previous_);
+  struct sigaction ignored {};
+  ignored.sa_handler = SIG_IGN;
+  ::sigaction(SIGPIPE, &ignored, &previous_pipe_);
 }
 
 SignalSource::~SignalSource() {
+  ::sigaction(SIGPIPE, &previous_pipe_, nullptr);
   ::sigprocmask(SIG_SETMASK, &previous_, nullptr);
 }
 

@@ -6,7 +6,8 @@
 
 namespace capstan::launcher {
 
-/// While it lives, blocks the signals that a job's loop reads from a descriptor instead.
+/// While it lives, blocks the signals that a job's loop reads from a descriptor instead, and
+/// ignores SIGPIPE: that nobody reads a message decides nothing about the ranks.
 class SignalSource {
  public:
   /// Throws SystemError when the system gives no such descriptor.
@@ -21,6 +22,7 @@ class SignalSource {
 
  private:
   sigset_t signals_{}, previous_{};
+  struct sigaction previous_pipe_ {};
   FileDescriptor fd_;
 };
 

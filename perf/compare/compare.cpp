@@ -7,6 +7,7 @@
 #include <iterator>
 #include <span>
 
+#include "core/launcher/complain.hpp"
 #include "perf/compare/chart.hpp"
 #include "perf/compare/comparison.hpp"
 #include "perf/compare/summary.hpp"
@@ -23,7 +24,7 @@ void print_workers(const Coordinator& coordinator, int ranks, bool table) {
       fmt::print("# {} ranks, {}: {}\n", ranks, coordinator.spec(i).name,
                  coordinator.spec(i).configuration);
     if (const auto& reason = coordinator.disqualified(i))
-      fmt::print(stderr, "capstan perf: {} is left out: {}\n", coordinator.spec(i).name, *reason);
+      launcher::complain("capstan perf: {} is left out: {}\n", coordinator.spec(i).name, *reason);
   }
 }
 
@@ -35,10 +36,10 @@ class ProgressLine {
   void start_cell() { print(fmt::format("[{}/{}] measuring", ++cell_, cells_)); }
   void skip_cell() { ++cell_; }
   void print(const std::string& text) const {
-    if (terminal_) fmt::print(stderr, "\r\033[K{}\r", text);
+    if (terminal_) launcher::complain("\r\033[K{}\r", text);
   }
   void clear() const {
-    if (terminal_) fmt::print(stderr, "\033[K");
+    if (terminal_) launcher::complain("\033[K");
   }
 
  private:

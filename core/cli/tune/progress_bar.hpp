@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <string>
 
+#include "core/launcher/complain.hpp"
+
 namespace capstan::cli {
 
 /// A line on the terminal that shows how far a job is and how long it will go on. Without a
@@ -18,13 +20,13 @@ class ProgressBar {
     constexpr std::size_t width = 30;
     if (!terminal_ || steps_ == 0) return;
     const std::size_t full = width * done_ / steps_;
-    fmt::print(stderr, "\r\033[K[{}{}] {}/{}{}  {}\r", std::string(full, '#'),
+    launcher::complain("\r\033[K[{}{}] {}/{}{}  {}\r", std::string(full, '#'),
                std::string(width - full, '.'), done_, steps_, left(), what);
     std::fflush(stderr);
   }
   void step() {
     ++done_;
-    if (terminal_) fmt::print(stderr, "\033[K"), std::fflush(stderr);
+    if (terminal_) launcher::complain("\033[K"), std::fflush(stderr);
   }
 
  private:

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/ir/proof/shapes.hpp"
+#include "core/launcher/complain.hpp"
 
 namespace capstan::cli {
 namespace {
@@ -84,7 +85,7 @@ void ProgressLine::show(double done, const ProofCell& begun) {
   const double now = elapsed();
   if (done != std::exchange(done_, done)) end_ = now + forecast_.seconds_left(done, now);
   const auto left = static_cast<long>(std::max(end_ - now, 0.0));
-  fmt::print(stderr, "\r\033[K{:3.0f} %, {}:{:02} left, now {} by {} on {} ranks\r",
+  launcher::complain("\r\033[K{:3.0f} %, {}:{:02} left, now {} by {} on {} ranks\r",
              100 * forecast_.share(done), left / 60, left % 60,
              name_of(begun.algorithm->collective), begun.algorithm->name, begun.hosts.ranks());
   std::fflush(stderr);
@@ -93,7 +94,7 @@ void ProgressLine::show(double done, const ProofCell& begun) {
 
 void ProgressLine::clear() {
   if (!std::exchange(shown_, false)) return;
-  fmt::print(stderr, "\033[K");
+  launcher::complain("\033[K");
   std::fflush(stderr);
 }
 

@@ -1,0 +1,13 @@
+#pragma once
+
+namespace capstan::cli {
+
+/// Gives this process the state that programs expect, whatever its parent has left to it: open
+/// descriptors 0 to 2, no blocked signals, and children that can be waited for.
+void begin_as_expected();
+
+/// The exit status of a command that ended with `status`: a result that could not be written to
+/// standard output makes success a failure, and is told.
+int with_written_output(int status);
+
+}  // namespace capstan::cli

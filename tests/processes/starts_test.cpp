@@ -1,0 +1,208 @@
+// `capstan` under parents that leave it odd signals and streams: it ends, with the status that its
+// ranks and results have.
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/temporary_folder.hpp"
+
+namespace capstan {
+namespace {
+
+using Words = std::vector<std::string>;
+
+enum class Stream { usable, closed, full, unread };
+enum class Signals { usual, children_ignored, blocked, pipe_ignored };
+
+constexpr std::array streams{Stream::usable, Stream::closed, Stream::full, Stream::unread};
+constexpr std::array kinds_of_signals{Signals::usual, Signals::children_ignored, Signals::blocked,
+                                      Signals::pipe_ignored};
+
+struct Start {
+  std::array<Stream, 3> descriptors{};
+  Signals signals = Signals::usual;
+};
+
+std::string describe(const Start& start) {
+  constexpr std::array names{"usable", "closed", "full", "unread"};
+  constexpr std::array signals{"usual signals", "SIGCHLD ignored", "all signals blocked",
+                               "SIGPIPE ignored"};
+  std::string text = signals[static_cast<std::size_t>(start.signals)];
+  for (std::size_t i = 0; i < 3; ++i)
+    text += fmt::format(", {} {}", i, names[static_cast<std::size_t>(start.descriptors[i])]);
+  return text;
+}
+
+/// In the child: nothing else runs in it.
+void put(Stream stream, int to) {
+  int from = ::open(stream == Stream::full ? "/dev/full" : "/dev/null", O_RDWR);
+  if (stream == Stream::unread) {
+    int ends[2];
+    if (::pipe(ends) != 0) ::_exit(126);
+    ::close(ends[to == STDIN_FILENO ? 1 : 0]);
+    from = ends[to == STDIN_FILENO ? 0 : 1];
+  }
+  if (from != to) ::dup2(from, to), ::close(from);
+}
+
+void set(Signals signals) {
+  sigset_t all;
+  ::sigfillset(&all);
+  if (signals == Signals::children_ignored) ::signal(SIGCHLD, SIG_IGN);
+  if (signals == Signals::pipe_ignored) ::signal(SIGPIPE, SIG_IGN);
+  if (signals == Signals::blocked) ::sigprocmask(SIG_BLOCK, &all, nullptr);
+}
+
+pid_t begin(const Start& start, const Words& command) {
+  std::vector<char*> words;
+  for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  const pid_t pid = ::fork();
+  if (pid != 0) return pid;
+  for (int fd = 0; fd < 3; ++fd) put(start.descriptors[static_cast<std::size_t>(fd)], fd);
+  ::close_range(3, ~0u, 0);
+  for (int fd = 0; fd < 3; ++fd)
+    if (start.descriptors[static_cast<std::size_t>(fd)] == Stream::closed) ::close(fd);
+  set(start.signals);
+  ::execvp(words[0], words.data());
+  ::_exit(126);
+}
+
+/// As a shell has it; -1 if it does not end by itself.
+int status_of(pid_t pid) {
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds{120};
+  int status = 0;
+  while (::waitpid(pid, &status, WNOHANG) == 0) {
+    if (std::chrono::steady_clock::now() > give_up) {
+      ::kill(pid, SIGKILL);
+      ::waitpid(pid, nullptr, 0);
+      return -1;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds{5});
+  }
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+int outcome(const Start& start, const Words& words) {
+  Words command{CAPSTAN_PROGRAM};
+  command.insert(command.end(), words.begin(), words.end());
+  return status_of(begin(start, command));
+}
+
+Words run(const std::string& script) {
+  return {"run", "-n", "2", "--", "sh", "-c", script};
+}
+
+/// Each descriptor in each state, the others being usable, and all in one state.
+std::vector<Start> starts() {
+  std::vector<Start> all;
+  for (const Signals signals : kinds_of_signals)
+    for (const Stream stream : streams) {
+      for (std::size_t fd = 0; fd < 3; ++fd) {
+        Start start{.signals = signals};
+        start.descriptors[fd] = stream;
+        all.push_back(start);
+      }
+      all.push_back({{stream, stream, stream}, signals});
+    }
+  return all;
+}
+
+TEST(Starts, TheStatusIsThatOfTheRanks) {
+  for (const Start& start : starts()) {
+    EXPECT_EQ(outcome(start, run("exit 3")), 3) << describe(start);
+    EXPECT_EQ(outcome(start, run("true")), 0) << describe(start);
+    EXPECT_EQ(outcome(start, {"run", "-n", "1", "--", "/no/such/program"}), 127) << describe(start);
+  }
+}
+
+TEST(Starts, LostOutputOfRanksIsAFailure) {
+  for (const Start& start : starts()) {
+    const Stream output = start.descriptors[1];
+    const int failed = outcome(start, run("echo a line >&2; echo a line; exit 3"));
+    const int fine = outcome(start, run("echo a line >&2; echo a line"));
+    constexpr int nobody_reads = 128 + SIGPIPE;
+    if (output == Stream::unread) {
+      EXPECT_TRUE(failed == 3 || failed == nobody_reads) << failed << " " << describe(start);
+      EXPECT_EQ(fine, nobody_reads) << describe(start);
+    } else {
+      EXPECT_EQ(failed == 1 && output != Stream::usable ? 3 : failed, 3) << describe(start);
+      EXPECT_EQ(fine, output == Stream::usable ? 0 : 1) << describe(start);
+    }
+  }
+}
+
+TEST(Starts, LostResultsAreAFailure) {
+  const std::vector<Words> commands{
+      {"export", "all_reduce", "--algorithm", "ring", "--ranks", "4"},
+      {"simulate", "all_reduce", "-n", "16", "-b", "1k"},
+      {"explain", "all_reduce", "--bytes", "1k", "--json"},
+      {"topo", "--ranks", "2"},
+      {"verify", "broadcast", "--ranks", "2"},
+      {"perf", "barrier", "-n", "2", "--seconds", "0.01"},
+      {"doctor"},
+      {"--version"},
+      {"run", "--help"}};
+  for (const Words& command : commands)
+    for (const Stream stream : streams) {
+      const int status = outcome({{Stream::usable, stream, Stream::usable}}, command);
+      const std::string what = fmt::format("{}: {}", fmt::join(command, " "), status);
+      if (stream == Stream::usable)
+        EXPECT_TRUE(status == 0 || command.front() == "doctor") << what;
+      else if (stream == Stream::unread)
+        EXPECT_TRUE(status == 1 || status == 128 + SIGPIPE) << what;
+      else
+        EXPECT_EQ(status, 1) << what;
+    }
+}
+
+TEST(Starts, ErrorsThatNobodyCanReadKeepTheirStatus) {
+  for (const Stream stream : {Stream::closed, Stream::full}) {
+    const Start start{{Stream::usable, Stream::usable, stream}};
+    EXPECT_EQ(outcome(start, {"no-such-command"}), 2);
+    EXPECT_EQ(outcome(start, {"perf", "no_such_collective"}), 2);
+    EXPECT_EQ(outcome(start, {"verify", "/no/such/file.json"}), 2);
+  }
+}
+
+TEST(Starts, ProcessesThatRanksLeaveBehindAreNotWaitedFor) {
+  for (const Signals signals : kinds_of_signals) {
+    const test::TemporaryFolder folder;
+    const std::string file = folder / "pid";
+    const int status = outcome(
+        {.signals = signals},
+        {"run", "-n", "1", "--", "sh", "-c",
+         fmt::format("setsid sh -c 'echo $$ > {0}.new; mv {0}.new {0}; exec sleep 100000' & "
+                     "while [ ! -e {0} ]; do sleep 0.01; done; exit 4",
+                     file)});
+    EXPECT_EQ(status, 4);
+    pid_t left = 0;
+    std::ifstream{file} >> left;
+    ASSERT_GT(left, 1);
+    EXPECT_EQ(::kill(left, SIGKILL), 0) << "it was to live on";
+  }
+}
+
+TEST(Starts, RanksBeginWithUsualSignalsAndOpenDescriptors) {
+  const std::string script =
+      "grep -qE '^SigBlk:\t0+$' /proc/self/status && "
+      "[ $((0x$(sed -n 's/^SigIgn:\t//p' /proc/self/status) >> 16 & 1)) = 0 ] && "
+      "for i in 0 1 2; do [ -e /proc/$$/fd/$i ] || exit 5; done";
+  for (const Start& start : starts())
+    EXPECT_EQ(outcome(start, run(script)), 0) << describe(start);
+}
+
+}  // namespace
+}  // namespace capstan
