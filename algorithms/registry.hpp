@@ -89,7 +89,7 @@ struct Algorithm {
   /// Instead of `build` and `cost`, of an algorithm that was added at run time. It outlives the
   /// algorithm.
   const ScheduleSource* source = nullptr;
-  std::uint32_t digest = 0;  ///< of the source's schedules: ranks compare it in every call
+  std::uint64_t digest = 0;  ///< of the source's schedules: ranks compare it in every call
   Symmetry symmetry = Symmetry::none;
 
   bool suits(const Hosts& hosts) const {

@@ -12,6 +12,7 @@
 #include "core/custom/scaled_schedules.hpp"
 #include "core/interchange/formats.hpp"
 #include "core/interchange/prove_set.hpp"
+#include "core/ir/proof/prove.hpp"
 #include "core/net/text_of_file.hpp"
 
 namespace capstan {
@@ -36,14 +37,32 @@ class SchedulesOfFunction : public ScheduleSource {
  private:
   Schedule build(const Group& group, const Shape& shape) const {
     try {
-      return function_.build(group, shape);
+      Schedule schedule = function_.build(group, shape);
+      check(schedule, group, shape);
+      return schedule;
+    } catch (const AlgorithmRefused&) {
+      throw;
     } catch (const std::exception& error) {
-      throw AlgorithmRefused(
-          fmt::format("the function of {} by '{}' failed for rank {} of {}, count {}, root {}: {}",
-                      name_of(function_.collective), function_.name, group.position(), group.size(),
-                      shape.count.value(), shape.root, error.what()),
-          group.self(), -1);
+      throw AlgorithmRefused(place_of("failed for", group, shape) + ": " + error.what(),
+                             group.self(), -1);
     }
+  }
+
+  /// What all that follows relies on.
+  void check(const Schedule& schedule, const Group& group, const Shape& shape) const {
+    const auto findings =
+        proof::form_of(function_.collective, shape, schedule, group.self(), group.size());
+    if (findings.empty()) return;
+    std::string text = place_of("gave a schedule that cannot run,", group, shape);
+    for (const proof::Finding& finding : findings)
+      text += "\n  " + flaw_of(finding, "as it is").text;
+    throw AlgorithmRefused(text, findings.front().rank, findings.front().step);
+  }
+
+  std::string place_of(std::string_view what, const Group& group, const Shape& shape) const {
+    return fmt::format("the function of {} by '{}' {} rank {} of {}, count {}, root {}",
+                       name_of(function_.collective), function_.name, what, group.position(),
+                       group.size(), shape.count.value(), shape.root);
   }
 
   static constexpr std::size_t most_known = 256;
@@ -96,6 +115,8 @@ struct Sizes {
 /// So much work goes into looking for mistakes when an algorithm is added or first named. Whatever
 /// it leaves out is proven before it runs: see ProvenPlans.
 constexpr std::uint64_t early_work = 1'000'000'000;
+/// A file whose schedules take more than that is refused.
+constexpr std::uint64_t most_work_of_files = 10 * early_work;
 
 AlgorithmProof prove_all(const Algorithm& algorithm, const Hosts& hosts, const Sizes& sizes,
                          proof::Budget& budget) {
@@ -135,18 +156,38 @@ void add_own_size(Sizes& sizes, const ScheduleSet& set) {
   sizes.streams.push_back(ProvenStreams::of(set.collective, set.shape));
 }
 
+[[noreturn]] void refuse_long(const ScheduleSet& set) {
+  throw InvalidArgument(
+      fmt::format("the schedule '{}' of {} takes too much work to be proven: it has too many steps "
+                  "for its {} ranks, or divides its elements too finely",
+                  set.algorithm, name_of(set.collective), set.schedules.size()));
+}
+
+/// At least one call of the file's own size is proven.
 void look_for_mistakes(const ScheduleSet& set) {
-  proof::Budget budget{early_work};
+  const SchedulesOfSet source{set};
+  const Algorithm algorithm = algorithm_of(set, source);
+  const auto check = [&](const AlgorithmProof& proof) {
+    if (!proof.ok()) refuse_algorithm(algorithm, set.hosts, proof);
+  };
+  proof::Budget early{early_work}, most{most_work_of_files};
   try {
-    if (const auto proof = prove_set(set, &budget); !proof.ok())
-      refuse_algorithm({.name = set.algorithm,
-                        .collective = set.collective,
-                        .summary = set.summary,
-                        .build = nullptr,
-                        .cost = nullptr,
-                        .max_ranks = std::numeric_limits<int>::max()},
-                       set.hosts, proof);
-  } catch (const proof::TooMuchWork&) {  // its plans are proven
+    return check(prove_set(set, &early));
+  } catch (const proof::TooMuchWork&) {
+  }
+  try {
+    check(derive_from_schedules(algorithm, set.hosts, set.shape, &most).proof);
+  } catch (const proof::TooMuchWork&) {
+    refuse_long(set);
+  }
+}
+
+std::unique_ptr<const ScheduleSource> source_of(const ScheduleSet& set) {
+  proof::Budget budget{most_work_of_files};
+  try {
+    return std::make_unique<ScaledSchedules>(set, budget);
+  } catch (const proof::TooMuchWork&) {
+    refuse_long(set);
   }
 }
 
@@ -237,17 +278,10 @@ void AddedAlgorithms::add_paths(const std::string& paths) {
       throw InvalidArgument(fmt::format(
           "'{:.200}' names an empty path of a schedule file: separate paths by one comma", paths));
     for (const auto& file : files_of(path)) {
-      {
-        const std::scoped_lock lock{mutex_};
-        if (!paths_.insert(std::filesystem::absolute(file)).second) continue;
-      }
-      try {
-        add(schedule_set_from_json(text_of_file(file.string()), file.string()), file.string());
-      } catch (...) {
-        const std::scoped_lock lock{mutex_};
-        paths_.erase(std::filesystem::absolute(file));
-        throw;
-      }
+      const std::scoped_lock lock{mutex_};  // who adds the same path waits until it is added
+      if (paths_.contains(std::filesystem::absolute(file))) continue;
+      add(schedule_set_from_json(text_of_file(file.string()), file.string()), file.string());
+      paths_.insert(std::filesystem::absolute(file));
     }
   }
 }
@@ -267,7 +301,7 @@ AddedAlgorithms::Instance AddedAlgorithms::prove(const Entry& entry, const Hosts
     instance.source = std::make_unique<SchedulesOfFunction>(entry.function);
   } else {
     const ScheduleSet& set = entry.schedules.at(ranks);
-    instance.source = std::make_unique<ScaledSchedules>(set);
+    instance.source = source_of(set);
     instance.algorithm.traffic = set.traffic;
     const bool one_root = has_root(entry.collective) && entry.collective != Collective::broadcast &&
                           entry.collective != Collective::reduce;

@@ -53,7 +53,7 @@ class AddedAlgorithms {
   Entry* known(Collective collective, std::string_view name);
   static Instance prove(const Entry& entry, const Hosts& hosts);
 
-  std::mutex mutex_;
+  std::recursive_mutex mutex_;  // functions of the program are asked meanwhile
   std::map<Key, Entry> entries_;
   std::set<std::string> paths_;
 };

@@ -127,7 +127,7 @@ Plan ProvenPlans::make_added(const Call& call, const Choice& choice, const Hosts
                             .long_read = limits.long_read};
   const Key digest = digest_of_schedules(planned);
   algorithm.guarantees = guarantees_of(planned, digest, policy);
-  algorithm.digest = static_cast<std::uint32_t>(digest[0]) | 1;  // 0: built in
+  algorithm.digest = digest[0] | 1;  // 0: built in
   Plan plan = make_plan(call, kept, hosts, self, limits, layout);
   plan.algorithm = choice.algorithm;
   return plan;
@@ -142,14 +142,16 @@ Guarantees ProvenPlans::guarantees_of(const PlannedCall& planned, const Key& sch
   auto known = known_.find(key);
   if (known == known_.end()) {
     proof::Budget budget = budget_of(policy);
+    std::optional<DerivedProof> derived;  // none: it takes too long
     try {
-      known = known_.emplace(key, derive_guarantees(planned, budget, proven_)).first;
+      derived = derive_guarantees(planned, budget, proven_);
     } catch (const proof::TooMuchWork&) {
-      if (!policy.trusts_beyond_limit) refuse_long(planned, policy);
-      known = known_.emplace(key, DerivedProof{}).first;  // it promises nothing
+      if (policy.trusts_beyond_limit) derived.emplace();  // it promises nothing
     }
+    known = known_.emplace(key, std::move(derived)).first;
   }
-  const DerivedProof& result = known->second;
+  if (!known->second) refuse_long(planned, policy);
+  const DerivedProof& result = *known->second;
   if (!result.proof.ok()) refuse_algorithm(*planned.choice.algorithm, planned.hosts, result.proof);
   check_needs(planned, result.guarantees, policy);
   return result.guarantees;

@@ -36,8 +36,8 @@ class ProvenPlans {
                            const ProofPolicy& policy);
   void prove_built_in(const PlannedCall& planned, const ProofPolicy& policy);
 
-  std::mutex mutex_;
-  std::map<Key, DerivedProof> known_;  // by planned call
+  std::recursive_mutex mutex_;  // functions of the program are asked meanwhile
+  std::map<Key, std::optional<DerivedProof>> known_;  // by planned call; none: it takes too long
   ProvenCases proven_;
 };
 

@@ -59,14 +59,15 @@ class ScaledSchedules::Scale {
   std::vector<std::uint64_t> block_, scratch_;  // by cut
 };
 
-ScaledSchedules::ScaledSchedules(const ScheduleSet& set)
+ScaledSchedules::ScaledSchedules(const ScheduleSet& set, proof::Budget& budget)
     : original_(set),
-      cuts_(has_counts(set.collective) ? proof::Cuts{}
-                                       : proof::cuts_of(set.collective, set.shape, set.schedules)),
+      cuts_(has_counts(set.collective)
+                ? proof::Cuts{}
+                : proof::cuts_of(set.collective, set.shape, set.schedules, budget)),
       length_(std::max<std::uint64_t>(set.shape.count.value(), 1)),
       unit_(length_ / std::max<std::uint64_t>(in_units(set).shape.count.value(), 1)),
       of_step_(set.schedules.size()) {
-  if (!has_counts(set.collective)) follow();
+  if (!has_counts(set.collective)) follow(budget);
 }
 
 /// The length of the class of the file that begins here.
@@ -77,7 +78,8 @@ std::uint64_t ScaledSchedules::length_at(const Span& span) const {
   return cuts[index_of(cuts, offset) + 1] - offset;
 }
 
-void ScaledSchedules::follow() {
+void ScaledSchedules::follow(proof::Budget& budget) {
+  constexpr std::uint64_t class_cost = 200;
   struct Place {
     int time;
     Rank rank;
@@ -99,6 +101,7 @@ void ScaledSchedules::follow() {
     const Rank owner = step.verb == Verb::put ? step.peer : rank;
     Span from = schedule.sources(step).front(), to = step.destination;
     while (!from.empty()) {
+      budget.spend(class_cost);
       const Elements length{length_at(from)};
       const std::size_t number = from.buffer == Buffer::scratch
                                      ? scratch[rank][from.offset.value()]

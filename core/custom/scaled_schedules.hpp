@@ -17,7 +17,8 @@ namespace capstan {
 /// Schedules have to be proven before.
 class ScaledSchedules : public ScheduleSource {
  public:
-  explicit ScaledSchedules(const ScheduleSet& set);
+  /// Throws proof::TooMuchWork.
+  ScaledSchedules(const ScheduleSet& set, proof::Budget& budget);
 
   /// Throws InvalidArgument where there is no such schedule: for counts per rank, and for other
   /// roots of collectives whose blocks belong to ranks.
@@ -28,7 +29,7 @@ class ScaledSchedules : public ScheduleSource {
   using ClassesOfStep = std::vector<std::size_t>;
   class Scale;
 
-  void follow();
+  void follow(proof::Budget& budget);
   std::uint64_t length_at(const Span& span) const;
   int turn_to(int root) const;
   Schedule scaled(const Group& group, const Shape& shape, int turn) const;

@@ -60,7 +60,7 @@ std::uint64_t number_of(const CallManner& manner) {
 /// A digest of the length of blocks. Of an algorithm that the program has added, also of its
 /// schedules.
 std::uint64_t digest_of(const CallManner& manner) {
-  return mix(manner.block.value() + (std::uint64_t{manner.digest} << 32));
+  return mix(manner.block.value() + (manner.digest << 32));
 }
 
 std::uint64_t field_of(const CallMark& mark, int shift) {
@@ -107,7 +107,8 @@ std::string describe(const CallMark& mark, const CallDetails& details) {
   else if (reduces(collective))
     text += fmt::format(", {}", op);
   if (has_root(collective)) text += fmt::format(", root {}", root & 0xffff'ffff);
-  return text + describe_tensor(mark.tensor) + ")";
+  const bool is_added = field_of(mark, algorithm_shift) >= added;
+  return text + (is_added ? "" : describe_tensor(mark.tensor)) + ")";
 }
 
 /// The call as its caller knows it, and what ranks do among themselves for it.
@@ -164,7 +165,8 @@ CallMark mark_of(const Call& call, const CallManner& manner) {
                    field(manner.protocol, form_shift) | digest_of(manner) << block_shift,
       .count = has_counts(call.collective) ? digest(call.shape.counts) : call.shape.count.value(),
       .root = static_cast<std::uint64_t>(call.shape.root) | user << user_shift,
-      .tensor = pack_shape(call.tensor)};
+      .tensor = manner.digest == 0 ? pack_shape(call.tensor)
+                                   : mix(pack_shape(call.tensor) + manner.digest) | is_digest};
 }
 
 bool has_details(const CallMark& mark) {

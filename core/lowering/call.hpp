@@ -59,7 +59,9 @@ struct CallMark {
   std::uint64_t count = 0;  ///< or a digest of the counts, where there are several
   std::uint64_t root = 0;   ///< and a digest of the name of a user's operation
 
-  std::uint64_t tensor = 0;  ///< see Call::tensor: lengths in 16 bits each, or a digest
+  /// See Call::tensor: lengths in 16 bits each, or a digest. Of an algorithm that was added, a
+  /// digest of this and of its schedules.
+  std::uint64_t tensor = 0;
 
   bool operator==(const CallMark&) const = default;
   /// A hash: different marks have different digests in all likelihood, also in each half of the
@@ -71,7 +73,7 @@ struct CallMark {
 struct CallManner {
   std::uint8_t algorithm = 0;  ///< index in the registry, below 128
   /// Of an algorithm that was added at run time: the digest of its schedules.
-  std::uint32_t digest = 0;
+  std::uint64_t digest = 0;
   std::uint8_t protocol = 0;
   Elements block{};
 };

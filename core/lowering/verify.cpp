@@ -286,12 +286,17 @@ proof::Result prove_plans(const PlannedCalls& calls, const Hosts& hosts, const S
                           const LoweredProofOptions& options) {
   Scripts scripts{calls, hosts, layout, options};
   proof::Budget unlimited;
-  proof::Case proof_case{scripts.take(), scripts, options.budget ? *options.budget : unlimited};
+  proof::Budget& budget = options.budget ? *options.budget : unlimited;
+  proof::Case proof_case{scripts.take(), scripts, budget};
   if (!options.proven) return proof_case.prove();
   const auto digest = proof_case.digest();
-  if (options.proven->contains(digest)) return {};
+  if (const auto known = options.proven->find(digest); known != options.proven->end()) {
+    budget.spend(known->second);
+    return {};
+  }
+  const std::uint64_t before = budget.left();
   proof::Result result = proof_case.prove();
-  if (result.ok()) options.proven->insert(digest);
+  if (result.ok()) options.proven->emplace(digest, before - budget.left());
   return result;
 }
 

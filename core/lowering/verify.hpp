@@ -1,7 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
-#include <set>
+#include <map>
 #include <vector>
 
 #include "algorithms/registry.hpp"
@@ -36,13 +37,14 @@ inline constexpr SlotPool fewest_slots{.count = {.tiny_packets = 4,
                                                   .staging = Bytes{0}},
                                        .calls_per_notice = 2};
 
-/// The digests of cases: see proof::Case.
-using ProvenCases = std::set<proof::Digest::Value>;
+/// The digests of cases, with the work of their proofs: see proof::Case.
+using ProvenCases = std::map<proof::Digest::Value, std::uint64_t>;
 
 struct LoweredProofOptions {
   bool in_place = false;            ///< output and input share memory
   proof::Budget* budget = nullptr;  ///< null: none
-  /// Cases that are proven already. A new one is added. Null: none is known.
+  /// Cases that are proven already. A new one is added. A known one costs its work all the same, so
+  /// that what is refused does not depend on what a process has proven before. Null: none is known.
   ProvenCases* proven = nullptr;
   SlotPool slots = fewest_slots;
   /// For tests that wrong programs are refused: these change a bound program, and the rotation of a

@@ -38,13 +38,14 @@ bool HostExecutor::advance() {
 /// Loads no word that it has just stored, and above all no two such words in one load: that load
 /// would wait until all earlier stores have gained their cache lines from peers.
 inline void HostExecutor::begin_call(const HostPlan& plan, const void* input, void* output) {
+  // Before it has begun: there may be no memory.
+  if (call_.scratch.size() < plan.scratch.value()) call_.scratch.resize(plan.scratch.value());
+  if (call_.sources.size() < plan.most_sources) call_.sources.resize(plan.most_sources);
   call_.plan = &plan;
   auto* const to = static_cast<std::byte*>(output);
   call_.input = static_cast<const std::byte*>(input);
   if (reads_buffers(plan.protocol)) call_.input = buffers_.stable_input(plan, call_.input, to);
   call_.output = to;
-  if (call_.scratch.size() < plan.scratch.value()) call_.scratch.resize(plan.scratch.value());
-  if (call_.sources.size() < plan.most_sources) call_.sources.resize(plan.most_sources);
   if (!plan.pushed_to.empty()) buffers_.announce_to_transport(call_);
   call_.round = 0;
   call_.phase = 0;

@@ -9,7 +9,7 @@ namespace capstan::proof {
 /// A proof takes more work than its budget.
 class TooMuchWork : public std::exception {
  public:
-  const char* what() const noexcept override { return "the proof takes more work than its budget"; }
+  const char* what() const noexcept override { return "the proof takes too much work"; }
 };
 
 /// The work that proofs may take, about a nanosecond a unit. It is counted and not timed: ranks

@@ -30,12 +30,9 @@ const auto& part_at(const Parts& parts, std::uint64_t offset) {
 Classes::Classes(const ByRank<std::vector<Effect>>& scripts, const BlockLayout& layout,
                  Budget& budget, Scratch scratch)
     : layout_(layout), scratch_(scratch) {
-  constexpr std::uint64_t effect_cost = 400;
   add_blocks();
-  for (const auto& script : scripts) {
-    budget.spend(effect_cost * script.size());
-    for (const Effect& effect : script) note(effect);
-  }
+  for (const auto& script : scripts)
+    for (const Effect& effect : script) note(effect, budget);
   close(budget);
   sort();
 }
@@ -111,7 +108,9 @@ Classes::Parts Classes::parts_of_buffer(std::size_t kind, const Memory& memory) 
 }
 
 /// Takes the operation apart where an operand begins another part.
-void Classes::note(const Effect& effect) {
+void Classes::note(const Effect& effect, Budget& budget) {
+  constexpr std::uint64_t effect_cost = 250, operand_cost = 75;
+  budget.spend(effect_cost);
   if (effect.length == Elements{0}) return;
   const std::uint64_t length = effect.length.value();
   std::vector<std::uint64_t> ends{0, length};
@@ -125,6 +124,7 @@ void Classes::note(const Effect& effect) {
   });
   std::ranges::sort(ends);
   ends.erase(std::ranges::unique(ends).begin(), ends.end());
+  budget.spend(operand_cost * of_operands_.size() * (ends.size() - 1));
   for (std::size_t i = 1; i < ends.size(); ++i) note_run(effect, ends[i - 1], ends[i]);
 }
 
@@ -228,9 +228,14 @@ void Classes::reduce(Effect& effect) const {
     for (Piece& piece : *pieces) piece.offset = reduced(piece.memory, piece.offset);
 }
 
-ByRank<std::vector<Effect>> Classes::reduced(ByRank<std::vector<Effect>> scripts) const {
+ByRank<std::vector<Effect>> Classes::reduced(ByRank<std::vector<Effect>> scripts,
+                                             Budget& budget) const {
+  constexpr std::uint64_t effect_cost = 300;
   for (auto& script : scripts) {
-    for (Effect& effect : script) reduce(effect);
+    for (Effect& effect : script) {
+      reduce(effect);
+      if (effect.one_by_one) budget.spend(effect_cost * effect.length.value());
+    }
     if (std::ranges::any_of(script, &Effect::one_by_one)) script = one_by_one(std::move(script));
   }
   return scripts;

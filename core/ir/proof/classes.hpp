@@ -32,7 +32,8 @@ class Classes {
           Scratch scratch = Scratch::of_each_rank);
 
   /// The same effects on classes instead of elements. Those that go one by one are taken apart.
-  ByRank<std::vector<Effect>> reduced(ByRank<std::vector<Effect>> scripts) const;
+  /// Throws TooMuchWork.
+  ByRank<std::vector<Effect>> reduced(ByRank<std::vector<Effect>> scripts, Budget& budget) const;
   /// A block's shape, in classes.
   Shape reduced(std::size_t block) const;
   /// The number of classes before an offset, which is a cut.
@@ -75,7 +76,7 @@ class Classes {
   Key key_of(const Memory& memory) const;
   const Parts& parts_of(const Memory& memory);
   Parts parts_of_buffer(std::size_t kind, const Memory& memory) const;
-  void note(const Effect& effect);
+  void note(const Effect& effect, Budget& budget);
   void note_run(const Effect& effect, std::uint64_t from, std::uint64_t to);
   void close(Budget& budget);
   void sort();

@@ -112,6 +112,8 @@ class Machine {
   std::vector<ValueId> read(Rank rank, const Effect& effect);
   void write(const Effect& effect, const Piece& piece, const std::vector<ValueId>& values,
              const Clock& known, const Access& access);
+  void check_is_input(Rank rank, const Effect& effect, const Piece& source, std::size_t i,
+                      const Cell& cell);
   ValueId combine(Rank rank, const Effect& effect, ValueId a, ValueId b);
   ValueId complete(Rank rank, const Effect& effect, ValueId value);
   bool in_range(Rank rank, const Effect& effect, const Piece& piece);

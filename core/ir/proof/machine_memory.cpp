@@ -83,15 +83,30 @@ std::vector<ValueId> Machine::read(Rank rank, const Effect& effect) {
       if (!before(cell.written, known))
         race(effect, cell.written, rank, {source.memory, source.offset + Elements{i}},
              "reads what is being written by");
+      if (source.memory.kind == Memory::Kind::input) check_is_input(rank, effect, source, i, cell);
       cell.read.push_back({.rank = rank, .time = known[rank], .step = effect.step});
       result[i] = s == 0 ? cell.value : combine(rank, effect, result[i], cell.value);
     }
   }
-  if (effect.sources.size() > 1)
-    for (ValueId& value : result) value = values_.summed(value);
   if (effect.completes)
     for (ValueId& value : result) value = complete(rank, effect, value);
+  if (effect.sources.size() > 1)
+    for (ValueId& value : result) value = values_.summed(value);
   return result;
+}
+
+/// In place an output may have overwritten the input. Ranks choose for themselves whether they are
+/// in place, so what is read as input has to be input.
+void Machine::check_is_input(Rank rank, const Effect& effect, const Piece& source, std::size_t i,
+                             const Cell& cell) {
+  const auto& [memory, offset] = source;
+  const Elements index = offset + Elements{i};
+  const Contribution given{static_cast<int>(memory.instance), memory.owner, index};
+  if (cell.value == Values::nothing || cell.value == values_.contribution(given)) return;
+  report(Flaw::input_written, rank, effect.step,
+         std::string{effect.text} + " of " + rank_name(rank) + " reads element " +
+             number_of(memory, index) + " of " + to_string(memory) +
+             ", which an output has overwritten in place");
 }
 
 ValueId Machine::complete(Rank rank, const Effect& effect, ValueId value) {

@@ -9,10 +9,15 @@ namespace capstan::proof {
 Case::Case(ByRank<std::vector<Effect>> scripts, const BlockLayout& layout, Budget& budget)
     : classes_(scripts, layout, budget),
       layout_(layout, classes_),
-      scripts_(classes_.reduced(std::move(scripts))),
+      scripts_(classes_.reduced(std::move(scripts), budget)),
       budget_(budget) {}
 
+/// Each rank has a clock of all ranks.
 Result Case::prove() {
+  constexpr std::uint64_t most_ranks = 1 << 14, clock_cost = 4;
+  const auto ranks = static_cast<std::uint64_t>(scripts_.size());
+  if (ranks > most_ranks) throw TooMuchWork{};
+  budget_.spend(clock_cost * ranks * ranks);
   Machine machine{std::move(scripts_), layout_, budget_};
   machine.run();
   const ResultFacts facts = layout_.check_results(machine);
@@ -183,6 +188,22 @@ void check_scratch(const Schedule& schedule, std::vector<Finding>& findings) {
                     " are possible: does its length follow from the call's count?");
 }
 
+/// Accesses to the rank's own buffers beyond their ends.
+void check_buffers(const Schedule& schedule, const Step& step, const BufferLengths& lengths,
+                   std::vector<Finding>& findings) {
+  const auto check = [&](const Span& span) {
+    const bool input = span.buffer == Buffer::input;
+    if (span.buffer == Buffer::scratch || span.end() <= (input ? lengths.input : lengths.output))
+      return;
+    add_finding(findings, Flaw::out_of_range, schedule.self(),
+                static_cast<int>(&step - schedule.steps().data()),
+                to_string(schedule, step) + " of " + rank_name(schedule.self()) +
+                    " goes beyond its " + (input ? "input" : "output"));
+  };
+  if (step.verb == Verb::copy || step.verb == Verb::reduce) check(step.destination);
+  for (const Span& source : schedule.sources(step)) check(source);
+}
+
 std::vector<Finding> unequal_scratch(const ByRank<Schedule>& schedules) {
   std::vector<Finding> findings;
   for (const Schedule& schedule : schedules)
@@ -260,10 +281,32 @@ Result prove_schedules(Collective collective, const Shape& shape, const ByRank<S
   return result;
 }
 
-Cuts cuts_of(Collective collective, const Shape& shape, const ByRank<Schedule>& schedules) {
+std::vector<Finding> form_of(Collective collective, const Shape& shape, const Schedule& schedule,
+                             Rank self, int ranks) {
+  constexpr std::size_t most_steps = 1 << 17;
+  std::vector<Finding> findings;
+  if (schedule.self() != self) {
+    add_finding(findings, Flaw::no_such_rank, self, -1,
+                "it is that of " + rank_name(schedule.self()) + ": build it for the group given");
+    return findings;
+  }
+  check_peers(schedule, ranks, findings);
+  check_scratch(schedule, findings);
+  const BufferLengths lengths = Contract{collective, shape, ranks}.lengths(self.value());
+  const auto& [input, output, scratch] = schedule.extents();
+  if (input > lengths.input || output > lengths.output)
+    for (const Step& step : schedule.steps()) check_buffers(schedule, step, lengths, findings);
+  if (schedule.steps().size() > most_steps)
+    add_finding(findings, Flaw::extents, self, -1,
+                rank_name(self) + " has " + std::to_string(schedule.steps().size()) +
+                    " steps, and at most " + std::to_string(most_steps) + " are possible");
+  return findings;
+}
+
+Cuts cuts_of(Collective collective, const Shape& shape, const ByRank<Schedule>& schedules,
+             Budget& budget) {
   const ScheduleCase once{collective, shape, schedules, {.calls = 1}};
-  Budget unlimited;
-  const Classes classes{once.scripts(), once.layout(), unlimited, Classes::Scratch::alike};
+  const Classes classes{once.scripts(), once.layout(), budget, Classes::Scratch::alike};
   return {classes.cuts_of_block(0), classes.cuts_of_scratch()};
 }
 

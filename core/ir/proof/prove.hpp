@@ -55,14 +55,20 @@ struct ProofOptions {
   Budget* budget = nullptr;  ///< null: none
 };
 
+/// What shows of the schedule of rank `self` alone: another rank's schedule, peers that do not
+/// exist, buffers of other lengths, more steps or scratch than can be.
+std::vector<Finding> form_of(Collective collective, const Shape& shape, const Schedule& schedule,
+                             Rank self, int ranks);
+
 /// Where operands of schedules begin and end, as Classes finds it: in each block of the caller's
 /// buffers, and in the scratch of all ranks. Both begin with 0 and end with the length.
 struct Cuts {
   std::vector<std::uint64_t> block, scratch;
 };
 
-/// For collectives without counts. The schedules have been proven.
-Cuts cuts_of(Collective collective, const Shape& shape, const ByRank<Schedule>& schedules);
+/// For collectives without counts. The schedules have been proven. Throws TooMuchWork.
+Cuts cuts_of(Collective collective, const Shape& shape, const ByRank<Schedule>& schedules,
+             Budget& budget);
 
 /// Proves that the schedules of all ranks together do what the collective promises, in every
 /// interleaving and however late puts land: no deadlock, no race, every contribution in its place

@@ -69,8 +69,10 @@ ValueId Values::summed(ValueId value) {
 }
 
 ValueId Values::completed(ValueId value) {
+  constexpr SumId in_its_step = ~SumId{0}, when_stored = in_its_step - 1;
   Content content = contents_[value];
   content.complete = true;
+  content.sum = intern_sum({content.open ? in_its_step : when_stored, content.sum});
   return intern(std::move(content));
 }
 

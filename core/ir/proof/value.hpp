@@ -36,7 +36,8 @@ class Values {
   ValueId sum(ValueId a, ValueId b);
   /// The sum when its step has added the last term.
   ValueId summed(ValueId value);
-  /// The same contents, marked as complete: no further addition is expected.
+  /// The same contents, marked as complete: no further addition is expected. An average is divided
+  /// here: a sum within its step before it is rounded, or one that was stored after that.
   ValueId completed(ValueId value);
 
   bool is_complete(ValueId value) const { return contents_[value].complete; }
