@@ -53,7 +53,7 @@ class SchedulesOfFunction : public ScheduleSource {
     const auto findings =
         proof::form_of(function_.collective, shape, schedule, group.self(), group.size());
     if (findings.empty()) return;
-    std::string text = place_of("gave a schedule that cannot run,", group, shape);
+    std::string text = place_of("gave a schedule that cannot run for", group, shape);
     for (const proof::Finding& finding : findings)
       text += "\n  " + flaw_of(finding, "as it is").text;
     throw AlgorithmRefused(text, findings.front().rank, findings.front().step);
@@ -116,7 +116,7 @@ struct Sizes {
 /// it leaves out is proven before it runs: see ProvenPlans.
 constexpr std::uint64_t early_work = 1'000'000'000;
 /// A file whose schedules take more than that is refused.
-constexpr std::uint64_t most_work_of_files = 10 * early_work;
+constexpr std::uint64_t most_work_of_files = 3 * early_work;
 
 AlgorithmProof prove_all(const Algorithm& algorithm, const Hosts& hosts, const Sizes& sizes,
                          proof::Budget& budget) {
