@@ -339,7 +339,7 @@ TEST(HostsTorchrun, ChecksTheInterfaceAgainstTheAddress) {
   EXPECT_THAT(result.output, HasSubstr("CAPSTAN_INTERFACE=lo chooses here (lo 127.0.0.1)"));
   EXPECT_EQ(count_of(result.output, "status 0\n"), 2)
       << result.output;  // eth0 has that address, too
-  EXPECT_THAT(result.output, HasSubstr("is a loopback address on this host"));
+  EXPECT_THAT(result.output, HasSubstr("only ranks on one host reach this address"));
   EXPECT_THAT(result.output, HasSubstr("it is not an address of this host"));
   EXPECT_THAT(result.output, HasSubstr("rank 1: join at store 10.99.0.1:4711: unreachable"));
 }
