@@ -232,7 +232,8 @@ TEST(Program, UnknownCommandsAreNamedWithTheNearestOne) {
             "capstan: no command 'verfy': did you mean 'verify'? see capstan --help\n");
   EXPECT_EQ(not_understood({"pref", "-n", "2"}),
             "capstan: no command 'pref': did you mean 'perf'? see capstan --help\n");
-  EXPECT_EQ(not_understood({"help"}), "capstan: no command 'help'; see capstan --help\n");
+  EXPECT_EQ(not_understood({"halp"}),
+            "capstan: no command 'halp': did you mean 'help'? see capstan --help\n");
   EXPECT_EQ(not_understood({"daemn"}), "capstan: no command 'daemn'; see capstan --help\n");
   EXPECT_EQ(not_understood({}), "capstan: no command was given; see capstan --help\n");
 }

@@ -273,7 +273,7 @@ void Machine::put(Rank rank, const Effect& effect) {
 void Machine::flush(Rank rank, const Effect& effect) {
   tick(rank);
   for (const Put& put : std::exchange(unflushed_[{rank, effect.peer}], {}))
-    if (read(rank, *put.effect) != put.values)
+    if (read(rank, *put.effect, true) != put.values)
       report(Flaw::race, rank, put.effect->step,
              std::string{put.effect->text} + " of " + rank_name(rank) +
                  " may send what is written later");

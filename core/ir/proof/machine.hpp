@@ -109,7 +109,7 @@ class Machine {
   void report_unheard();
   void report_further_races();
 
-  std::vector<ValueId> read(Rank rank, const Effect& effect);
+  std::vector<ValueId> read(Rank rank, const Effect& effect, bool again = false);
   void write(const Effect& effect, const Piece& piece, const std::vector<ValueId>& values,
              const Clock& known, const Access& access);
   void check_is_input(Rank rank, const Effect& effect, const Piece& source, std::size_t i,

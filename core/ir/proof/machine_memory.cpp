@@ -64,7 +64,8 @@ void Machine::check_overlap(Rank rank, const Effect& effect) {
     }
 }
 
-std::vector<ValueId> Machine::read(Rank rank, const Effect& effect) {
+/// `again`: to see whether what a put sends has changed since it was issued.
+std::vector<ValueId> Machine::read(Rank rank, const Effect& effect, bool again) {
   const Clock& known = clocks_[rank];
   std::vector<ValueId> result(effect.length.value(), Values::nothing);
   for (std::size_t s = 0; s < effect.sources.size(); ++s) {
@@ -83,7 +84,8 @@ std::vector<ValueId> Machine::read(Rank rank, const Effect& effect) {
       if (!before(cell.written, known))
         race(effect, cell.written, rank, {source.memory, source.offset + Elements{i}},
              "reads what is being written by");
-      if (source.memory.kind == Memory::Kind::input) check_is_input(rank, effect, source, i, cell);
+      if (source.memory.kind == Memory::Kind::input && !again)
+        check_is_input(rank, effect, source, i, cell);
       cell.read.push_back({.rank = rank, .time = known[rank], .step = effect.step});
       result[i] = s == 0 ? cell.value : combine(rank, effect, result[i], cell.value);
     }
