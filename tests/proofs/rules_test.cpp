@@ -107,7 +107,7 @@ TEST(Rules, InPlaceTheOutputIsTheInput) {
   };
   EXPECT_THAT(findings_of(write), IsEmpty());
   EXPECT_THAT(findings_of(write, {.in_place = true}),
-              Contains(is(Flaw::doubled, "more than once")));
+              Contains(is(Flaw::input_written, "which an output has overwritten in place")));
 }
 
 TEST(Rules, NobodyReadsScratchThatNobodyHasWritten) {

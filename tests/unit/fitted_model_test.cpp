@@ -141,7 +141,7 @@ TEST(FittedModel, BadFactorsSayWhere) {
     }
     return std::string{"none"};
   };
-  EXPECT_THAT(complaint("\"wire\": 0"), HasSubstr("/groups/0/model/wire: expected a number above"));
+  EXPECT_THAT(complaint("\"wire\": 0"), HasSubstr("/groups/0/model/wire: expected a number from"));
   EXPECT_THAT(complaint("\"wire\": -1"), HasSubstr("/groups/0/model/wire"));
   EXPECT_THAT(complaint("\"wire\": \"x\""), HasSubstr("/groups/0/model/wire"));
   EXPECT_THAT(complaint("\"wires\": 1"), HasSubstr("the model has no such factor"));
