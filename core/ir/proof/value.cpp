@@ -46,7 +46,7 @@ Values::SumId Values::sum_of(ValueId a, ValueId b) {
 ValueId Values::sum(ValueId a, ValueId b) {
   const std::uint64_t key = static_cast<std::uint64_t>(a) << 32 | b;
   if (const auto known = sums_.find(key); known != sums_.end()) return known->second;
-  Content merged{.ordered = follows(a, b), .open = true, .sum = sum_of(a, b)};
+  Content merged{.terms = {}, .ordered = follows(a, b), .open = true, .sum = sum_of(a, b)};
   if (const auto known = ids_.find(merged.key()); known != ids_.end())
     return sums_[key] = known->second;
   merged.terms = contents_[a].terms;
