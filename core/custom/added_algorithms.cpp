@@ -48,7 +48,7 @@ class SchedulesOfFunction : public ScheduleSource {
     }
   }
 
-  /// What all that follows relies on.
+  /// Selection, lowering and proofs index by rank and by buffer: these have to fit before.
   void check(const Schedule& schedule, const Group& group, const Shape& shape) const {
     const auto findings =
         proof::form_of(function_.collective, shape, schedule, group.self(), group.size());
@@ -112,8 +112,8 @@ struct Sizes {
   std::vector<ProvenStreams> streams{};
 };
 
-/// So much work goes into looking for mistakes when an algorithm is added or first named. Whatever
-/// it leaves out is proven before it runs: see ProvenPlans.
+/// The work of the early proof, which finds most mistakes when an algorithm is added or first named.
+/// ProvenPlans proves the rest before it runs.
 constexpr std::uint64_t early_work = 1'000'000'000;
 /// A file whose schedules take more than that is refused.
 constexpr std::uint64_t most_work_of_files = 3 * early_work;

@@ -50,7 +50,7 @@ void check_needs(const PlannedCall& planned, const Guarantees& guarantees,
         Rank{0}, -1);
 }
 
-/// Of all that the proof of a plan depends on.
+/// The digest of everything on which the proof of a plan depends.
 proof::Digest::Value key_of(const PlannedCall& planned, const proof::Digest::Value& schedules,
                             const ProofPolicy& policy) {
   proof::Digest digest;

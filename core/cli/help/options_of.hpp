@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-// What the commands say of themselves: manual pages and completions are made of it.
+// The descriptions of commands and options, from which manual pages and completions are made.
 
 namespace capstan::cli {
 
