@@ -112,8 +112,8 @@ struct Sizes {
   std::vector<ProvenStreams> streams{};
 };
 
-/// The work of the early proof, which finds most mistakes when an algorithm is added or first named.
-/// ProvenPlans proves the rest before it runs.
+/// The work of the early proof, which finds most mistakes when an algorithm is added or first
+/// named. ProvenPlans proves the rest before it runs.
 constexpr std::uint64_t early_work = 1'000'000'000;
 /// A file whose schedules take more than that is refused.
 constexpr std::uint64_t most_work_of_files = 3 * early_work;
