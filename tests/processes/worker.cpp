@@ -19,6 +19,7 @@
 #include "perf/measure/cell.hpp"
 #include "tests/processes/lifetime.hpp"
 #include "tests/processes/listening.hpp"
+#include "tests/processes/lost_rights.hpp"
 #include "tests/processes/own_schedules.hpp"
 #include "tests/processes/random_calls.hpp"
 #include "tests/processes/shared_buffers.hpp"
@@ -380,6 +381,7 @@ int run(const std::string& what, const char* argument) {
   if (what == "shared") return use_shared_buffers(world, argument);
   if (what == "holds") return tell_what_it_holds(world, std::strtoul(argument, nullptr, 10));
   if (what == "carries") return tell_what_carries(world);
+  if (what == "loses") return lose_right(world, argument);
   if (what == "listens") return tell_what_listens(world);
   if (what == "rank") {
     fmt::print("{} of {}\n", world.rank(), world.size());

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "capstan/error.hpp"
@@ -151,7 +153,9 @@ bool PeerMemory::fetch(const RunningCall& call, const HostOp& op, std::size_t wh
   const Rank owner = operand.owner;
   PeerBuffer& from = at_owner_[which];
   while (peers_.buffers_valid(owner)) {
+    errno = 0;
     const bool read = transport_.read_remote(owner, from.address + at, to, Bytes{bytes});
+    if (!read) require_right(owner, "process_vm_readv", errno);
     std::atomic_thread_fence(std::memory_order_acquire);
     const PeerBuffer now = buffer_of(call, operand);
     if (now.moves() || now.address == from.address) return read && peers_.buffers_valid(owner);
@@ -165,8 +169,24 @@ bool PeerMemory::fetch(const RunningCall& call, const HostOp& op, std::size_t wh
 bool PeerMemory::store(const RunningCall& call, const HostOp& op, std::size_t which,
                        std::uint64_t at, const void* from, std::uint64_t bytes) {
   const Rank owner = call.operands_of(op)[which].owner;
-  return peers_.buffers_valid(owner) &&
-         transport_.write_remote(owner, at_owner_[which].address + at, from, Bytes{bytes});
+  if (!peers_.buffers_valid(owner)) return false;
+  errno = 0;
+  if (transport_.write_remote(owner, at_owner_[which].address + at, from, Bytes{bytes}))
+    return true;
+  require_right(owner, "process_vm_writev", errno);
+  return false;
+}
+
+/// A copy worked when the ranks met. The right to it can be lost later: no peer has to be waited
+/// for then. Throws SystemError.
+void PeerMemory::require_right(Rank owner, const char* call, int error) const {
+  const bool refused = error == EPERM || error == EACCES || error == ENOSYS;
+  if (!refused || transport_.departed(owner)) return;
+  throw SystemError(fmt::format(
+      "rank {}: copy between its memory and that of rank {}: {} failed: {}: a sandbox, setuid or "
+      "PR_SET_DUMPABLE has taken this right from one of them since they met: leave it to them, or "
+      "set CAPSTAN_SINGLE_COPY=0 for all ranks",
+      peers_.self().value(), owner.value(), call, std::strerror(error)));
 }
 
 /// The current block's part of an operand in its owner's memory.

@@ -56,6 +56,7 @@ class PeerMemory {
              void* to, std::uint64_t bytes);
   bool store(const RunningCall& call, const HostOp& op, std::size_t which, std::uint64_t at,
              const void* from, std::uint64_t bytes);
+  void require_right(Rank owner, const char* call, int error) const;
   PeerBuffer buffer_of(const RunningCall& call, const BoundOperand& operand) const;
   std::uint64_t times_abandoned(const RunningCall& call, const HostOp& op) const;
   bool buffers_still_valid(const RunningCall& call, const HostOp& op,

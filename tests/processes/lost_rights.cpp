@@ -1,0 +1,52 @@
+#include "tests/processes/lost_rights.hpp"
+
+#include <fmt/format.h>
+#include <linux/seccomp.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <vector>
+
+#include "tests/processes/refused_calls.hpp"
+
+namespace capstan {
+namespace {
+
+constexpr std::size_t lengths[] = {1, 1000, 300'000, 3'000'000};
+
+bool calls_are_right(Communicator& world) {
+  const int next = (world.rank() + 1) % world.size();
+  const int before = (world.rank() + world.size() - 1) % world.size();
+  bool right = true;
+  for (const std::size_t length : lengths) {
+    std::vector<float> sums(length, 1.0f), all(length * static_cast<std::size_t>(world.size()));
+    world.all_reduce(sums);
+    right = right && sums.back() == static_cast<float>(world.size());
+    std::ranges::fill(sums, static_cast<float>(world.rank()));
+    world.all_gather(sums, all);
+    right = right && all.front() == 0.0f && all.back() == static_cast<float>(world.size() - 1);
+    world.broadcast(sums, world.size() - 1);
+    right = right && sums.back() == static_cast<float>(world.size() - 1);
+    std::vector<float> sent(length, static_cast<float>(world.rank())), came(length);
+    const Work send = world.start_send(sent, next);
+    world.receive(came, before);
+    send.wait();
+    right = right && came.back() == static_cast<float>(before);
+  }
+  return right;
+}
+
+}  // namespace
+
+int lose_right(Communicator& world, const std::string& call) {
+  bool right = calls_are_right(world);
+  std::vector<CallPattern> lost;
+  for (const CallPattern& pattern : optional_calls())
+    if (call == "all" || call == pattern.name) lost.push_back(pattern);
+  if (world.rank() == 0) filter_calls(lost, SECCOMP_RET_ERRNO | EPERM);
+  for (int i = 0; i < 3; ++i) right = calls_are_right(world) && right;
+  fmt::print("rank {}: {} results\n", world.rank(), right ? "right" : "wrong");
+  return right ? 0 : 1;
+}
+
+}  // namespace capstan
