@@ -85,10 +85,9 @@ capstan_status remember_error() noexcept {
 }
 
 Deadline deadline_in(double seconds) {
-  constexpr double longest = 1e9;
   if (std::isnan(seconds)) refuse("the time to wait is not a number");
-  if (seconds < 0 || seconds > longest) return Deadline::never();
-  return Deadline::in(std::chrono::nanoseconds{static_cast<std::int64_t>(seconds * 1e9)});
+  if (seconds < 0) return Deadline::never();
+  return Deadline::in(std::chrono::duration<double>(seconds));
 }
 
 }  // namespace capstan::c

@@ -1,8 +1,7 @@
 #include "bindings/c/settings.hpp"
 
-#include <cmath>
-
 #include "bindings/c/handles.hpp"
+#include "capstan/deadline.hpp"
 
 namespace capstan::c {
 namespace {
@@ -12,11 +11,11 @@ void set(std::string& setting, const char* text) {
 }
 
 void set(std::chrono::milliseconds& setting, double seconds, const char* name) {
-  constexpr double longest = 1e9;
   if (seconds == 0) return;
-  if (!(seconds > 0) || seconds > longest)
+  const auto limit = time_limit_of(seconds);
+  if (!limit)
     refuse("capstan_settings.{} is {}: pass seconds, or 0 for the environment's", name, seconds);
-  setting = std::chrono::milliseconds{static_cast<std::int64_t>(std::ceil(seconds * 1000))};
+  setting = *limit;
 }
 
 void set(bool& setting, std::int32_t value, const char* name) {

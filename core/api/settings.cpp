@@ -12,6 +12,7 @@
 #include <optional>
 #include <string_view>
 
+#include "capstan/deadline.hpp"
 #include "capstan/error.hpp"
 #include "core/custom/added_algorithms.hpp"
 #include "core/engine/machine_view.hpp"
@@ -35,11 +36,10 @@ void read_seconds(const char* name, std::chrono::milliseconds& setting) {
   if (!text) return;
   double seconds = 0;
   const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), seconds);
-  constexpr double longest = 1e9;
-  if (error != std::errc{} || end != text->data() + text->size() || !(seconds > 0) ||
-      seconds > longest)
-    refuse(name, *text, "a time in seconds, for example 60 or 0.5");
-  setting = std::chrono::milliseconds{static_cast<std::int64_t>(std::ceil(seconds * 1000))};
+  const bool is_number = error == std::errc{} && end == text->data() + text->size();
+  const auto limit = time_limit_of(is_number ? seconds : -1);
+  if (!limit || seconds == 0) refuse(name, *text, "a time in seconds, for example 60 or 0.5");
+  setting = *limit;
 }
 
 /// A time, or "trust".

@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <cmath>
-#include <cstdlib>
 
+#include "capstan/deadline.hpp"
 #include "capstan/error.hpp"
 
 namespace capstan {
@@ -34,12 +33,12 @@ Device device_named(std::string_view value) {
 }
 
 std::chrono::milliseconds seconds(std::string_view key, const std::string& value) {
-  char* end = nullptr;
-  const double number = std::strtod(value.c_str(), &end);
-  constexpr double most = 1e9;
-  if (value.empty() || *end || !std::isfinite(number) || number < 0 || number > most)
-    refuse(key, value, "seconds, for example 30 or 0.5");
-  return std::chrono::milliseconds{static_cast<std::int64_t>(number * 1000)};
+  double number = 0;
+  const char* const last = value.data() + value.size();
+  const auto [end, error] = std::from_chars(value.data(), last, number);
+  const auto limit = time_limit_of(error == std::errc{} && end == last ? number : -1);
+  if (!limit) refuse(key, value, "seconds, for example 30 or 0.5");
+  return *limit;
 }
 
 }  // namespace

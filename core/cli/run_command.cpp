@@ -1,5 +1,6 @@
 #include <cstdlib>
 
+#include "capstan/deadline.hpp"
 #include "capstan/error.hpp"
 #include "core/cli/commands.hpp"
 #include "core/cli/host_options.hpp"
@@ -36,7 +37,7 @@ constexpr const char* run_examples =
     "address that CAPSTAN_INTERFACE chooses (`capstan doctor` shows which one).";
 
 std::chrono::milliseconds milliseconds(double seconds) {
-  return std::chrono::milliseconds{static_cast<std::int64_t>(seconds * 1000)};
+  return time_limit_of(seconds).value_or(std::chrono::milliseconds{0});
 }
 
 /// Parses NAME=VALUE, or NAME, which takes the value in this environment.

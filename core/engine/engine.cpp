@@ -6,6 +6,7 @@
 #include <limits>
 #include <tuple>
 
+#include "capstan/deadline.hpp"
 #include "capstan/error.hpp"
 #include "core/custom/added_algorithms.hpp"
 #include "core/engine/process_exit.hpp"
@@ -30,6 +31,13 @@ Bytes shorter_blocks_from(Bytes block, int ranks, const Settings& settings) {
   return settings.chunk == Bytes{0} && shortened >= shortest_chunk ? block : never;
 }
 
+/// Limits that no clock counts become the longest one that calculations can bear.
+Settings with_countable_times(Settings settings) {
+  for (std::chrono::milliseconds* limit : {&settings.timeout, &settings.join_timeout})
+    *limit = std::min(*limit, longest_time_limit);
+  return settings;
+}
+
 }  // namespace
 
 Engine::Engine(Shared rank, std::shared_ptr<Transport> transport, ByRank<int> world_ranks,
@@ -42,7 +50,7 @@ Engine::Engine(Shared rank, std::shared_ptr<Transport> transport, ByRank<int> wo
       self_(self),
       ranks_(machine.hosts.ranks()),
       machine_(with_chunk_of(settings, machine)),
-      settings_(settings),
+      settings_(with_countable_times(settings)),
       spins_(machine.oversubscribed ? spins_sharing_a_core : spins_alone),
       names_(world_ranks_, progress_->waits().processes()),
       peers_(*transport_, progress_->bell(), *memory_, world_ranks_.elements(), self),

@@ -35,7 +35,7 @@ struct PeerConnection {
 
   Flight flight;  // as of the last look
   Deadline stalled = Deadline::never();
-  Deadline next_look = Deadline::in({});
+  Deadline next_look = Deadline::in(Deadline::Clock::duration::zero());
 };
 
 }  // namespace capstan::tcp

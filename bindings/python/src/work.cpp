@@ -22,8 +22,11 @@ bool wait_for(const Work& work, std::chrono::nanoseconds limit) {
 
 std::optional<std::chrono::nanoseconds> limit_of(std::optional<double> seconds) {
   if (!seconds) return std::nullopt;
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-      std::chrono::duration<double>(std::max(0.0, *seconds)));
+  const auto limit = time_limit_of(*seconds);
+  if (!limit)
+    throw py::value_error(fmt::format("timeout={}: pass seconds from 0, or None", *seconds));
+  const std::chrono::duration<double> exact{*seconds};
+  return exact < *limit ? std::chrono::duration_cast<std::chrono::nanoseconds>(exact) : *limit;
 }
 
 py::object wait(const Pending& pending, std::optional<double> timeout) {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "capstan/deadline.hpp"
 #include "communicator.hpp"
 #include "module.hpp"
 
@@ -15,19 +16,25 @@ namespace {
 
 using Set = std::function<void(Settings&, py::handle)>;
 
-std::chrono::milliseconds seconds(py::handle value) {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-      std::chrono::duration<double>(value.cast<double>()));
+/// From a number of seconds or a timedelta.
+std::chrono::milliseconds seconds(const char* name, py::handle value) {
+  const py::object number =
+      py::hasattr(value, "total_seconds") ? value.attr("total_seconds")() : value.cast<py::object>();
+  const auto limit = time_limit_of(number.cast<double>());
+  if (!limit || limit->count() == 0)
+    throw py::value_error(fmt::format("{}={}: pass seconds above 0, for example 60 or 0.5", name,
+                                      py::str(value).cast<std::string>()));
+  return *limit;
 }
 
 /// A setting that takes a value of its own type, or bytes.
 template <class T>
 std::pair<const char*, Set> setting(const char* name, T Settings::* member) {
-  return {name, [member](Settings& settings, py::handle value) {
+  return {name, [name, member](Settings& settings, py::handle value) {
             if constexpr (std::is_same_v<T, Bytes>)
               settings.*member = Bytes{value.cast<std::uint64_t>()};
             else if constexpr (std::is_same_v<T, std::chrono::milliseconds>)
-              settings.*member = seconds(value);
+              settings.*member = seconds(name, value);
             else
               settings.*member = value.cast<T>();
           }};

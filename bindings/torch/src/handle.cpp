@@ -51,7 +51,7 @@ bool Handle::all_ended() const {
 
 bool Handle::isCompleted() {
   if (!launched_) return false;
-  if (!works_.empty() && !capstan::Work::wait_all(works_, Deadline::in({}))) return false;
+  if (!works_.empty() && !capstan::Work::wait_all(works_, Deadline::in(std::chrono::seconds{0}))) return false;
   if (isSuccess()) settle();
   return true;
 }

@@ -1,14 +1,30 @@
 #pragma once
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <climits>
-#include <cstdio>
+#include <cmath>
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "capstan/export.hpp"
 
 namespace CAPSTAN_EXPORT capstan {
+
+/// Longer limits count as this one, about 31 years, with which the library can calculate.
+inline constexpr std::chrono::milliseconds longest_time_limit = std::chrono::seconds{1'000'000'000};
+
+/// A time limit in seconds as programs, variables and options give it, rounded up. Whatever lies
+/// above the longest limit, infinity too, is that one. Nothing for what is no time: NaN and
+/// negative numbers.
+inline std::optional<std::chrono::milliseconds> time_limit_of(double seconds) {
+  if (!(seconds >= 0)) return std::nullopt;
+  const std::chrono::duration<double, std::milli> exact = std::chrono::duration<double>(seconds);
+  if (exact >= longest_time_limit) return longest_time_limit;
+  return std::chrono::milliseconds{static_cast<std::int64_t>(std::ceil(exact.count()))};
+}
 
 /// A point in time on the steady clock by which an action has to be done. Keeps the time limit that
 /// it was made from, so that an error can say "within 30 s".
@@ -16,10 +32,17 @@ class Deadline {
  public:
   using Clock = std::chrono::steady_clock;
 
-  static Deadline in(Clock::duration duration) {
+  /// In any unit: what is longer than the clock can count never comes.
+  template <class Count, class Period>
+  static Deadline in(std::chrono::duration<Count, Period> limit) {
+    using Limit = std::chrono::duration<Count, Period>;
+    constexpr auto most = std::chrono::duration_cast<Limit>(Clock::duration::max());
+    if (!(limit < most)) return never();
+    if (limit <= Limit::zero()) return Deadline{Clock::now(), Clock::duration::zero()};
     const auto now = Clock::now();
+    const auto duration = std::chrono::duration_cast<Clock::duration>(limit);
     if (duration > Clock::time_point::max() - now) return never();
-    return Deadline{now + duration, std::max(duration, Clock::duration::zero())};
+    return Deadline{now + duration, duration};
   }
   static Deadline never() { return Deadline{Clock::time_point::max(), Clock::duration::max()}; }
 
@@ -46,8 +69,9 @@ class Deadline {
   std::string budget() const {
     if (is_never()) return "unlimited time";
     char text[32];
-    std::snprintf(text, sizeof text, "%.3g s", std::chrono::duration<double>(budget_).count());
-    return text;
+    const double seconds = std::chrono::duration<double>(budget_).count();
+    const auto end = std::to_chars(text, text + sizeof text, seconds, std::chars_format::general, 3);
+    return std::string(text, end.ptr) + " s";
   }
 
  private:

@@ -52,7 +52,9 @@ class Work {
   /// Returns when the operation has completed. Throws the error of the operation, or Cancelled.
   void wait() const;
   /// False when the operation has not ended in time; it then runs on. Throws like wait().
-  bool wait_for(std::chrono::nanoseconds timeout, const std::stop_token& stop = {}) const {
+  template <class Count, class Period>
+  bool wait_for(std::chrono::duration<Count, Period> timeout,
+                const std::stop_token& stop = {}) const {
     return wait_until(Deadline::in(timeout), stop);
   }
   bool wait_until(Deadline deadline, const std::stop_token& stop = {}) const;

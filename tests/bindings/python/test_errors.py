@@ -1,7 +1,9 @@
 """What a program that does something wrong, or whose peers do, gets to know."""
 
 import array
+import datetime
 import inspect
+import math
 
 import numpy as np
 import pytest
@@ -85,6 +87,16 @@ def test_settings_are_known_by_name():
     texts = {"algorithm": "all_reduce:direct", "profile": "none", "network": "tcp", "bootstrap": "tcp"}
     numbers = {"timeout": 60, "join_timeout": 60, "chunk": 1 << 16, "unexpected_messages": 0, "buffer_limit": 1 << 20}
     cs.init(**texts, **numbers, autotune=False, progress_thread=False, single_copy=False, huge_pages=False).close()
+
+
+def test_settings_take_times_of_any_length():
+    for name in ("timeout", "join_timeout"):
+        for endless in (math.inf, 1e10, 1e300, datetime.timedelta.max):
+            with cs.init(**{name: endless}) as comm:
+                comm.barrier()
+        for none in (0, -1, math.nan, -math.inf, datetime.timedelta(0)):
+            with pytest.raises(ValueError, match=f"{name}=.*seconds above 0"):
+                cs.init(**{name: none})
 
 
 def test_read_only_arrays_are_no_outputs(alone):

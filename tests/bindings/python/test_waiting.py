@@ -3,6 +3,7 @@
 import asyncio
 import concurrent.futures
 import gc
+import math
 import os
 import signal
 import threading
@@ -54,6 +55,21 @@ def test_an_interrupt_ends_a_wait(wait):
             total = pool.submit(other)
             first.all_reduce(np.ones(4))
             assert total.result(60) == [2, 2, 2, 2]
+
+
+def test_for_ever_is_not_at_once():
+    for endless in (math.inf, 1e10, 1e300):
+        first, second = cs.local_world(2, timeout=math.inf)
+        x, y = np.full(4, 1.0), np.full(4, 2.0)
+        work = first.all_reduce(x, wait=False)
+        for no_time in (-1, math.nan):
+            with pytest.raises(ValueError, match="seconds from 0"):
+                work.wait(timeout=no_time)
+        other = threading.Thread(target=lambda: second.all_reduce(y))
+        other.start()
+        assert work.wait(timeout=endless) is x
+        other.join()
+        assert x.tolist() == y.tolist() == [3, 3, 3, 3]
 
 
 def test_a_timeout_leaves_the_operation_running():
