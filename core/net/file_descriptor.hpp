@@ -1,5 +1,6 @@
 #pragma once
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <utility>
@@ -8,11 +9,13 @@
 
 namespace capstan {
 
-/// Owns an open file descriptor; closes it when destroyed.
+/// Owns an open file descriptor; closes it when destroyed. It is above 2: where a program has
+/// started with closed standard streams, the kernel gives out their numbers, to which the program
+/// prints.
 class FileDescriptor {
  public:
   FileDescriptor() = default;
-  explicit FileDescriptor(int fd) : fd_(fd) {}
+  explicit FileDescriptor(int fd) : fd_(above_standard_streams(fd)) {}
   FileDescriptor(FileDescriptor&& other) noexcept
       : fd_(std::exchange(other.fd_, -1)),
         not_in_children_(other.not_in_children_),
@@ -28,7 +31,7 @@ class FileDescriptor {
   /// A descriptor that forked children do not get; see close_in_children().
   static FileDescriptor not_in_children(int fd) {
     FileDescriptor descriptor{fd};
-    descriptor.not_in_children_ = close_in_children(fd);
+    descriptor.not_in_children_ = close_in_children(descriptor.fd_);
     return descriptor;
   }
 
@@ -45,6 +48,15 @@ class FileDescriptor {
   }
 
  private:
+  static int above_standard_streams(int fd) {
+    if (fd < 0 || fd > STDERR_FILENO) [[likely]]
+      return fd;
+    const int moved = ::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    if (moved < 0) return fd;
+    ::close(fd);
+    return moved;
+  }
+
   int fd_ = -1;
   bool not_in_children_ = false;
   unsigned generation_ = fork_generation.load(std::memory_order_relaxed);
