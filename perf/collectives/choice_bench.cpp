@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -127,7 +128,9 @@ class Bench {
   static double predicted(const Communicator& world, const Request& request) {
     const std::string why = world.explain(request);
     const auto at = why.find("predicted ");
-    return at == std::string::npos ? 0 : std::strtod(why.c_str() + at + 10, nullptr);
+    double time = 0;
+    if (at != std::string::npos) std::from_chars(&why[at + 10], why.data() + why.size(), time);
+    return time;
   }
 
   std::uint64_t calls_for(Communicator& world, const Request& request) {

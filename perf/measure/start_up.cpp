@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <ctime>
 #include <fstream>
 #include <sstream>
@@ -21,11 +22,13 @@ double milliseconds(clockid_t clock) {
 double started_by_kernel() {
   std::ifstream file{"/proc/self/stat"};
   std::string line, field;
+  double ticks = 0;
   std::getline(file, line);
   std::istringstream fields{line.substr(line.rfind(')') + 1)};  // names may hold anything
   constexpr int after_name = 20;                                // "starttime" of proc(5)
   for (int i = 0; i < after_name; ++i) fields >> field;
-  return std::strtod(field.c_str(), nullptr) * 1e3 / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  std::from_chars(field.data(), field.data() + field.size(), ticks);
+  return ticks * 1e3 / static_cast<double>(::sysconf(_SC_CLK_TCK));
 }
 
 /// Evaluated before main: processor time so far was spent on loading the program.
