@@ -28,6 +28,12 @@ TEST(Perf, BadOptionsAreRefusedOnce) {
   EXPECT_EQ(size.status, 2);
   EXPECT_THAT(size.output, HasSubstr("--min-bytes"));
   EXPECT_EQ(occurrences(size.output, "capstan: "), 1) << size.output;
+  for (const char* collective : {"all_reduce", "all_gather", "all_to_all_v"}) {
+    const auto nothing = run_command(
+        {CAPSTAN_PROGRAM, "perf", collective, "-n", "2", "-b", "3", "-e", "3"});
+    EXPECT_EQ(nothing.status, 2) << nothing.output;
+    EXPECT_THAT(nothing.output, HasSubstr("--max-bytes 3"));
+  }
 }
 
 std::string refused_by_perf(std::vector<std::string> options) {

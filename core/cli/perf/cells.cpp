@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <span>
 
 #include "capstan/error.hpp"
@@ -75,6 +76,15 @@ std::vector<perf::Cell> cells_of(const PerfOptions& options, int ranks) {
       }
   if (cells.empty())
     throw InvalidArgument("none of --ops is defined for any of --types: choose others");
+  const auto moves_nothing = [&](const perf::Cell& cell) {
+    return cell.collective != Collective::barrier &&
+           cell.contract(ranks).extent() == Elements{0};
+  };
+  if (sizes.back() > Bytes{0} && std::ranges::all_of(cells, moves_nothing))
+    throw InvalidArgument(
+        fmt::format("--max-bytes {}: that is less than an element for each block of {} ranks, so "
+                    "nothing would be measured: choose more",
+                    options.largest, ranks));
   return cells;
 }
 
