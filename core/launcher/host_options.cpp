@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <system_error>
 
+#include "core/launcher/own_program.hpp"
+
 namespace capstan::launcher {
 
 std::vector<HostSlots> HostOptions::places(int ranks) const {
@@ -15,10 +17,8 @@ void HostOptions::apply_to(LaunchOptions& launch) const {
   launch.hosts = places(launch.ranks);
   if (!launch.hosts.empty()) launch.ranks = ranks_on(launch.hosts);
   launch.agent = agent;
-  // Neither is needed on one host, where a folder may be gone and /proc missing.
-  std::error_code unknown;
-  launch.capstan =
-      capstan.empty() ? std::filesystem::read_symlink("/proc/self/exe", unknown).string() : capstan;
+  launch.capstan = capstan.empty() ? own_program().string() : capstan;
+  std::error_code unknown;  // the folder may be gone, which does not matter on one host
   launch.directory =
       directory.empty() ? std::filesystem::current_path(unknown).string() : directory;
 }

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "capstan/error.hpp"
+#include "core/launcher/own_program.hpp"
 #include "perf/compare/protocol.hpp"
 
 namespace capstan::perf {
@@ -159,7 +160,7 @@ std::vector<WorkerSpec> configurations(const std::string& peer, const TestBed& t
 /// Programs lie in bin, in the build tree also deeper.
 fs::path find_installed(const fs::path& name) {
   constexpr int deepest = 3;
-  fs::path folder = fs::read_symlink("/proc/self/exe").parent_path();
+  fs::path folder = launcher::own_program().parent_path();
   for (int depth = 0; depth < deepest; ++depth) {
     folder = folder.parent_path();
     if (fs::exists(folder / name)) return folder / name;

@@ -204,5 +204,30 @@ TEST(Starts, RanksBeginWithUsualSignalsAndOpenDescriptors) {
     EXPECT_EQ(outcome(start, run(script)), 0) << describe(start);
 }
 
+/// A shell command that becomes `capstan` with these words.
+int outcome_in_shell(const std::string& before, const std::string& words) {
+  return status_of(begin({}, {"sh", "-c", before + " && exec " CAPSTAN_PROGRAM " " + words}));
+}
+
+TEST(Starts, AFolderThatIsGoneAndAMissingProcEndNoCommand) {
+  const test::TemporaryFolder folder;
+  const std::string gone = folder / "gone";
+  const std::string in_no_folder = fmt::format("mkdir -p {0} && cd {0} && rmdir {0}", gone);
+  const std::string no_proc = "mount -t tmpfs none /proc";
+  const bool may_mount = status_of(begin({}, {"unshare", "-m", "sh", "-c", no_proc})) == 0;
+  const auto without_proc = [&](const std::string& words) {
+    return status_of(begin(
+        {}, {"unshare", "-m", "sh", "-c", no_proc + " && exec " CAPSTAN_PROGRAM " " + words}));
+  };
+  for (const char* words :
+       {"topo --ranks 2", "simulate all_reduce -n 16 -b 1k", "explain all_reduce --bytes 1k",
+        "verify broadcast --ranks 2", "export broadcast --algorithm flat --ranks 2", "--version",
+        "run --help", "run -n 2 -- true", "run -n 2 -- " WORKER_PROGRAM " rank",
+        "perf all_reduce -n 2 -b 8 -e 8 --seconds 0.01"}) {
+    EXPECT_EQ(outcome_in_shell(in_no_folder, words), 0) << words;
+    if (may_mount) EXPECT_EQ(without_proc(words), 0) << words;
+  }
+}
+
 }  // namespace
 }  // namespace capstan
