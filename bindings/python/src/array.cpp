@@ -131,6 +131,7 @@ Array& Array::operator=(Array&& other) noexcept {
   type_ = other.type_;
   is_dense_ = other.is_dense_;
   is_bool_ = other.is_bool_;
+  is_on_host_ = other.is_on_host_;
   // Its shape and strides may point into itself, as those of bytes do.
   buffer_ = other.buffer_;
   if (buffer_.shape == &other.buffer_.len) buffer_.shape = &buffer_.len;
@@ -220,13 +221,14 @@ std::optional<Array> Array::from_dlpack(py::handle object, bool writes, Type typ
   Array array;
   array.dlpack_ = managed;
   PyCapsule_SetName(capsule.ptr(), "used_dltensor");
+  DLTensor told = managed->dl_tensor;  // the exporter's own may be exported again
+  DLDataType& own = told.dtype;
   if (type) {
-    DLDataType& own = managed->dl_tensor.dtype;
     const std::size_t bytes = own.bits / 8U * own.lanes;
     chosen(type, bytes, {});
     own = {kDLUInt, 8, 1};  // of any size, as only shape and strides are read
   }
-  const TensorView exported = TensorView::from_dlpack(managed->dl_tensor);
+  const TensorView exported = TensorView::from_dlpack(told);
   Layout layout{.data = exported.data,
                 .type = type.value_or(exported.type),
                 .shape = exported.shape,
@@ -239,6 +241,7 @@ std::optional<Array> Array::from_dlpack(py::handle object, bool writes, Type typ
   array.type_ = array.tensor_->type;
   array.count_ = array.tensor_->count().value();
   array.is_dense_ = array.tensor_->is_dense();
+  array.is_on_host_ = exported.device.type == DeviceType::cpu;
   return array;
 }
 
@@ -273,6 +276,7 @@ std::optional<Array> Array::from_interface(py::handle object, const char* name, 
   array.data_ = array.tensor_->data;
   array.count_ = array.tensor_->count().value();
   array.is_dense_ = array.tensor_->is_dense();
+  array.is_on_host_ = name == std::string_view{"__array_interface__"};
   return array;
 }
 
@@ -284,6 +288,21 @@ std::vector<std::int64_t> Array::shape() const {
 
 TensorView Array::view() const {
   return tensor_ ? *tensor_ : TensorView{data_, type_, shape()};
+}
+
+Array Array::packed() const {
+  const std::size_t bytes = count_ * size_of(type_).value();
+  Array copied;
+  copied.owner_ = py::reinterpret_steal<py::object>(
+      PyByteArray_FromStringAndSize(nullptr, static_cast<py::ssize_t>(bytes)));
+  if (!copied.owner_) throw py::error_already_set();
+  copied.data_ = PyByteArray_AS_STRING(copied.owner_.ptr());
+  copied.count_ = count_;
+  copied.type_ = type_;
+  copied.is_bool_ = is_bool_;
+  copied.tensor_ = TensorView{copied.data_, type_, shape()};
+  copy(*copied.tensor_, view());
+  return copied;
 }
 
 namespace {
@@ -300,7 +319,9 @@ Array dense(Array array, const char* call, const char* role) {
 }  // namespace
 
 Array input_of(py::handle object, const char* call) {
-  return dense(Array::readable(object), call, "input");
+  Array array = Array::readable(object);
+  if (!array.is_dense() && array.is_on_host()) return array.packed();
+  return dense(std::move(array), call, "input");
 }
 
 Array output_of(py::handle object, const char* call) {

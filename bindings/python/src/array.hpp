@@ -36,8 +36,12 @@ class Array {
   bool is_dense() const { return is_dense_; }
   /// Elements are Python's or numpy's booleans, held as u8.
   bool is_bool() const { return is_bool_; }
+  /// The memory is the processor's.
+  bool is_on_host() const { return is_on_host_; }
   std::vector<std::int64_t> shape() const;
   TensorView view() const;
+  /// A dense copy, with memory of its own. Only of memory on the host.
+  Array packed() const;
 
  private:
   /// With `type`, elements of that size are taken to be of that type.
@@ -52,15 +56,15 @@ class Array {
   void* data_ = nullptr;
   std::size_t count_ = 0;
   DataType type_ = DataType::u8;
-  bool is_dense_ = true, is_bool_ = false;
+  bool is_dense_ = true, is_bool_ = false, is_on_host_ = true;
   Py_buffer buffer_{};                ///< the export; buffer_.obj is null without one
   py::object owner_;                  ///< of memory that no buffer exports
   void* dlpack_ = nullptr;            ///< a DLManagedTensor, which is deleted at the end
   std::optional<TensorView> tensor_;  ///< unless a dense buffer has shape and strides
 };
 
-/// The array that a call reads or writes. Throws a Python BufferError, which names the call, where
-/// it is not contiguous.
+/// The array that a call reads or writes, as contiguous memory: what a call reads is copied if it
+/// must be. Throws a Python BufferError, which names the call, where that cannot be.
 Array input_of(py::handle object, const char* call);
 Array output_of(py::handle object, const char* call);
 

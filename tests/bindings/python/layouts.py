@@ -110,9 +110,23 @@ IN_PLACE: dict[str, tuple[Callable[[cs.Communicator, Any], Any], Callable[[list[
     "scan": (lambda comm, x: comm.scan(x), lambda views, rank: sum_of(views[: rank + 1]), False),
     "fused": (lambda comm, x: comm.all_reduce_fused([x]), lambda views, rank: sum_of(views), False),
 }
+
+def received(comm: cs.Communicator, x: Any) -> Any:
+    """The next rank's, sent round a ring."""
+    result = copy_of(x)
+    with comm.group():
+        comm.recv(result, source=(comm.rank + 1) % comm.size)
+        comm.send(x, to=(comm.rank - 1) % comm.size)
+    return result
+
+
 OF_INPUTS: dict[str, tuple[Callable[[cs.Communicator, Any], Any], Callable[[list[Any], int], Any]]] = {
     "all_gather": (lambda comm, x: comm.all_gather(x), lambda views, rank: np.stack(views)),
     "all_reduce": (lambda comm, x: comm.all_reduce(x, out=copy_of(x)), lambda views, rank: sum_of(views)),
+    "reduce": (lambda comm, x: comm.reduce(x, 0), lambda views, rank: sum_of(views) if rank == 0 else None),
+    "gather": (lambda comm, x: comm.gather(x, 1), lambda views, rank: np.stack(views) if rank == 1 else None),
+    "scan": (lambda comm, x: comm.scan(x, out=copy_of(x)), lambda views, rank: sum_of(views[: rank + 1])),
+    "messages": (received, lambda views, rank: views[(rank + 1) % len(views)]),
 }
 
 
@@ -157,7 +171,7 @@ class Judge:
             in_model[...] = compute(views, comm.rank)
         self.expect(np.array_equal(whole, model), f"{what}: is not what numpy computes, or memory beside it changed")
 
-    def of_input(self, what: str, length: int, cut: Cut, wrap: Callable[[Any], Any], call: str) -> None:
+    def of_input(self, what: str, length: int, cut: Cut, must: bool, wrap: Callable[[Any], Any], call: str) -> None:
         comm, (carry_out, compute) = self.comm, OF_INPUTS[call]
         whole, view = memory(comm.rank, length, cut)
         before = whole.copy()
@@ -166,10 +180,11 @@ class Judge:
         try:
             result = carry_out(comm, wrap(view))
             self.taken += 1
-            same = np.array_equal(result, compute(views, comm.rank), equal_nan=True)
+            wanted = compute(views, comm.rank)
+            same = result is None if wanted is None else np.array_equal(result, wanted, equal_nan=True)
             self.expect(same, f"{what}: is not what numpy computes")
-        except REFUSALS:
-            pass
+        except REFUSALS as error:
+            self.expect(not must, f"{what}: refused without need: {error}")
         self.expect(np.array_equal(whole, before), f"{what}: the input has changed")
 
 
@@ -217,7 +232,7 @@ def main() -> int:
                 judge.in_place(f"{call} of {name} by {way}", length, cut, must and way != "DLPack", wrap, call)
             if way == "buffer":
                 for call in OF_INPUTS:
-                    judge.of_input(f"{call} of {name}", length, cut, wrap, call)
+                    judge.of_input(f"{call} of {name}", length, cut, must, wrap, call)
     told_types(judge)
     bytes_of_all_kinds(judge)
     comm.barrier()
