@@ -223,6 +223,10 @@ std::optional<Array> Array::from_dlpack(py::handle object, bool writes, Type typ
   PyCapsule_SetName(capsule.ptr(), "used_dltensor");
   DLTensor told = managed->dl_tensor;  // the exporter's own may be exported again
   DLDataType& own = told.dtype;
+  constexpr DLDataType boolean{6, 8, 1};  // kDLBool of later versions
+  array.is_bool_ = !type && own.code == boolean.code && own.bits == boolean.bits &&
+                   own.lanes == boolean.lanes;
+  if (array.is_bool_) own = {kDLUInt, 8, 1};
   if (type) {
     const std::size_t bytes = own.bits / 8U * own.lanes;
     chosen(type, bytes, {});
