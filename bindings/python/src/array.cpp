@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "capstan/error.hpp"
 #include "layout.hpp"
 
 namespace capstan::python {
@@ -307,6 +308,25 @@ Array Array::packed() const {
   copied.tensor_ = TensorView{copied.data_, type_, shape()};
   copy(*copied.tensor_, view());
   return copied;
+}
+
+DataType element_type_of(py::handle type) {
+  if (PyUnicode_Check(type.ptr()))
+    if (const auto known = data_type_named(type.cast<std::string>())) return *known;
+  py::object dtype;
+  try {
+    dtype = py::module_::import("numpy").attr("dtype")(type);
+  } catch (py::error_already_set&) {
+    std::string names;
+    for (const DataType known : all_data_types()) names += fmt::format(" {}", name_of(known));
+    throw InvalidArgument(fmt::format("there is no element type '{}'; there are{}, and numpy's",
+                                      py::str(type).cast<std::string>(), names));
+  }
+  const auto name = dtype.attr("str").cast<std::string>();
+  check_elements(name, element_bytes(name));
+  const auto known = element_type_of_interface(name);
+  if (!known || known->is_bool) refuse_elements(dtype, name);
+  return known->type;
 }
 
 namespace {

@@ -68,6 +68,10 @@ class Array {
 Array input_of(py::handle object, const char* call);
 Array output_of(py::handle object, const char* call);
 
+/// From the type's name, "f32", or from whatever numpy.dtype() takes: np.float32, "<f4". Throws
+/// InvalidArgument, and TypeError for types of numpy's that Capstan does not have.
+DataType element_type_of(py::handle type);
+
 /// An array whose elements are of another type than its own: bf16 in an array of uint16.
 struct Typed {
   py::object array;

@@ -9,13 +9,6 @@
 namespace capstan::python {
 namespace {
 
-DataType type_named(const std::string& name) {
-  if (const auto type = data_type_named(name)) return *type;
-  std::string names;
-  for (const DataType type : all_data_types()) names += fmt::format(" {}", name_of(type));
-  throw InvalidArgument(fmt::format("there is no element type '{}'; there are{}", name, names));
-}
-
 /// numpy's name of an element type, for operations of the program.
 const char* numpy_name(DataType type) {
   switch (type) {
@@ -60,9 +53,9 @@ py::object array_over(const py::object& dtype, const void* data, std::size_t byt
 }
 
 /// Calls a function of Python on arrays over the engine's memory.
-Reducer operation(py::function function, const std::string& type, bool commutative,
+Reducer operation(py::function function, const py::object& type, bool commutative,
                   std::optional<std::string> name) {
-  const DataType element = type_named(type);
+  const DataType element = element_type_of(type);
   const auto dtype =
       freed_with_gil(py::object{py::module_::import("numpy").attr("dtype")(numpy_name(element))});
   const std::string called =
@@ -102,8 +95,8 @@ void bind_arrays(py::module_& m) {
   py::class_<Typed>(m, "_Typed");
   m.def(
       "typed",
-      [](py::object array, const std::string& type) {
-        return Typed{std::move(array), type_named(type)};
+      [](py::object array, const py::object& type) {
+        return Typed{std::move(array), element_type_of(type)};
       },
       py::arg("array"), py::arg("dtype"),
       "An array whose elements are of another type of the same size: bf16 in an array of uint16.");

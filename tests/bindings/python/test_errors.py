@@ -89,6 +89,18 @@ def test_settings_are_known_by_name():
     cs.init(**texts, **numbers, autotune=False, progress_thread=False, single_copy=False, huge_pages=False).close()
 
 
+def test_element_types_are_named_as_numpy_has_them_too(alone):
+    for dtype, own in ((np.float64, "f64"), ("<f4", "f32"), (np.dtype("i4"), "i32"), ("i8", "i8"), ("float32", "f32")):
+        x = np.zeros(3, {"f64": "f8", "f32": "f4", "i32": "i4", "i8": "i1"}[own])
+        alone.all_reduce(x, op=cs.operation(lambda into, other: into + other, dtype))
+        assert cs.dtype_of(cs.typed(x, dtype)) == own
+    for dtype in (">f4", np.int16, bool, "M8[s]", object):
+        with pytest.raises(TypeError):
+            cs.operation(max, dtype)
+    with pytest.raises(cs.InvalidArgument, match="no element type 'f33'"):
+        cs.operation(max, "f33")
+
+
 def test_settings_take_times_of_any_length():
     for name in ("timeout", "join_timeout"):
         for endless in (math.inf, 1e10, 1e300, datetime.timedelta.max):
