@@ -80,7 +80,7 @@ std::string Communicator::report_json() const {
   for (const auto& culprit : report.culprits) json["culprits"].push_back(culprit_of(culprit));
   if (report.failure) json["failure"] = *report.failure;
   // Texts of an operation's name or of a host may hold any bytes.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace capstan
