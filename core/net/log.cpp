@@ -66,4 +66,15 @@ std::string printable(std::string_view text, std::size_t most) {
   return shown;
 }
 
+std::string printable_lines(std::string_view text) {
+  std::string shown;
+  while (true) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    shown += printable(line, std::string::npos);
+    if (line.size() == text.size()) return shown;
+    shown += '\n';
+    text.remove_prefix(line.size() + 1);
+  }
+}
+
 }  // namespace capstan

@@ -452,6 +452,19 @@ TEST(HostileServer, OtherVersionIsNamedAsSuch) {
   EXPECT_THAT(newer.complaint(), HasSubstr("version 3 of the Capstan store protocol"));
 }
 
+/// Whoever listens at the address may send any text, before it has proven anything.
+TEST(HostileServer, TextsAreSafeOnATerminal) {
+  for (const auto reason : {wire::FailureReason::full, wire::FailureReason::rank_taken,
+                            wire::FailureReason::wrong_size, wire::FailureReason::malformed}) {
+    const FakeServer writer{[&](RawConnection& c) {
+      c.receive();
+      c.send(wire::Refusal{reason, "go away\x1b[2J\r"});
+      c.closed();
+    }};
+    EXPECT_THAT(writer.complaint(Deadline::in(100ms)), HasSubstr("go away\\x1b[2J\\x0d"));
+  }
+}
+
 std::vector<wire::StoreMessage> one_of_each() {
   Nonce nonce;
   nonce.fill(std::byte{9});

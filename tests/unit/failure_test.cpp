@@ -59,6 +59,12 @@ class WordwiseTransport final : public Transport {
   std::vector<Failure> seen_;
 };
 
+TEST(FailureOfAPeer, IsSafeOnATerminal) {
+  AbortRecord record{};
+  publish(record, {Failure::Kind::aborted, Rank{0}, "a\x1b[2Jb\r\xff" "c\nsecond line \xc3\xa9"});
+  EXPECT_EQ(read(record, 1)->text, "a\\x1b[2Jb\\x0d\\xffc\nsecond line \xc3\xa9");
+}
+
 class FailureOverANetwork : public ::testing::TestWithParam<WordwiseTransport::Order> {};
 
 TEST_P(FailureOverANetwork, IsSeenWholeOrNotAtAll) {

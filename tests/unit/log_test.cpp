@@ -31,6 +31,7 @@ TEST(Log, TextsOfOthersAreMadePrintable) {
   EXPECT_EQ(printable("\xc2\x9b"), "\\xc2\\x9b") << "an escape in one character";
   EXPECT_EQ(printable("\xe2\x80\xae"), "\\xe2\\x80\\xae") << "turns the direction";
   EXPECT_EQ(printable("abcdef", 4), "abcd...");
+  EXPECT_EQ(printable_lines("one\ntwo\x1b\n"), "one\ntwo\\x1b\n") << "lines stay lines";
 }
 
 /// Counts the warnings of `cause` of one moment.

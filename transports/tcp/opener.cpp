@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/net/limits.hpp"
+#include "core/net/log.hpp"
 #include "transports/tcp/tcp_socket.hpp"
 
 namespace capstan::tcp {
@@ -139,7 +140,7 @@ bool Opener::receive(Attempt& attempt) {
 bool Opener::react(Attempt& attempt, const HandshakeMessage& message) {
   if (const auto* refusal = std::get_if<Refusal>(&message)) {
     openings_.at(attempt.peer).crossed |= refusal->reason == RefusalReason::crossed;
-    return fail(attempt, refusal->text);
+    return fail(attempt, printable(refusal->text));
   }
   const auto* challenge = std::get_if<Challenge>(&message);
   if (challenge && !attempt.proofs.claimed()) return claim(attempt, *challenge);

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "capstan/error.hpp"
+#include "core/net/log.hpp"
 
 namespace capstan {
 namespace {
@@ -235,7 +236,7 @@ std::vector<std::byte> StoreClient::get(std::string_view key, Deadline deadline)
     throw TimedOut(
         fmt::format("{}{}: nobody put this key within {}; {}: see whether those ranks "
                     "started, crashed or hang{}",
-                    self(), call, deadline.budget(), failure->text, caution()));
+                    self(), call, deadline.budget(), printable_lines(failure->text), caution()));
   }
   failed(call, fmt::format("{} is leaving, so that nobody will put this key; {}",
                            settings_.served_by, failure->text));
@@ -306,7 +307,9 @@ wire::StoreMessage StoreClient::receive(Deadline deadline) {
 
 void StoreClient::failed(const std::string& call, const std::string& what, ErrorCode code) const {
   throw BootstrapError(
-      fmt::format("{}{} at store {}: {}", self(), call, to_string(settings_.endpoint), what), code);
+      fmt::format("{}{} at store {}: {}", self(), call, to_string(settings_.endpoint),
+                  printable_lines(what)),  // a stranger may answer at the address
+      code);
 }
 
 void StoreClient::unexpected(const std::string& call) {
