@@ -3,8 +3,10 @@
 #include <dirent.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <fstream>
 #include <memory>
 
 namespace capstan {
@@ -19,6 +21,19 @@ std::string memory_limit() {
         space.most);
   return "memory has run out, or the number of mappings (vm.max_map_count): need less "
          "(CAPSTAN_CHUNK, CAPSTAN_BUFFER_LIMIT), or raise the limit of the container";
+}
+
+/// The address space that this process uses; 0 where that is not known.
+std::uint64_t used_space() {
+  std::uint64_t pages = 0;
+  std::ifstream{"/proc/self/statm"} >> pages;
+  return pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+std::uint64_t stack_of_a_thread() {
+  const Limit stack = limit_of(RLIMIT_STACK);
+  constexpr std::uint64_t usual = 2 << 20;  // where stacks have no limit
+  return stack.is_set() ? stack.most : usual;
 }
 
 }  // namespace
@@ -62,6 +77,13 @@ std::string limit_behind(int error) {
 }
 
 std::string limit_of_threads() {
+  const Limit space = limit_of(RLIMIT_AS);
+  if (space.is_set() && used_space() + stack_of_a_thread() > space.most)
+    return fmt::format(
+        "its stack of {} bytes does not fit into the {} bytes of address space that this process "
+        "may have (RLIMIT_AS), as {} are in use: raise the limit (ulimit -v), or let stacks be "
+        "smaller (ulimit -s)",
+        stack_of_a_thread(), space.most, used_space());
   const Limit processes = limit_of(RLIMIT_NPROC);
   const std::string own =
       processes.is_set()
