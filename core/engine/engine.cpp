@@ -6,7 +6,6 @@
 #include <limits>
 #include <tuple>
 
-#include "capstan/deadline.hpp"
 #include "capstan/error.hpp"
 #include "core/custom/added_algorithms.hpp"
 #include "core/engine/process_exit.hpp"
@@ -29,13 +28,6 @@ Bytes shorter_blocks_from(Bytes block, int ranks, const Settings& settings) {
   constexpr Bytes never{std::numeric_limits<std::uint64_t>::max()};
   const Bytes shortened = block / (shorter_blocks * static_cast<std::uint64_t>(ranks));
   return settings.chunk == Bytes{0} && shortened >= shortest_chunk ? block : never;
-}
-
-/// Limits that no clock counts become the longest one that calculations can bear.
-Settings with_countable_times(Settings settings) {
-  for (std::chrono::milliseconds* limit : {&settings.timeout, &settings.join_timeout})
-    *limit = std::min(*limit, longest_time_limit);
-  return settings;
 }
 
 }  // namespace

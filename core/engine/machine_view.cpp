@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "capstan/deadline.hpp"
 #include "core/lowering/plan.hpp"
 #include "core/p2p/messages.hpp"
 
@@ -15,6 +16,12 @@ Bytes message_ring(const Hosts& hosts) {
 MachineView with_chunk_of(const Settings& settings, MachineView machine) {
   if (settings.chunk > Bytes{0}) machine.chunk = settings.chunk;
   return machine;
+}
+
+Settings with_countable_times(Settings settings) {
+  for (std::chrono::milliseconds* limit : {&settings.timeout, &settings.join_timeout})
+    *limit = std::min(*limit, longest_time_limit);
+  return settings;
 }
 
 std::string_view word_for(Network network) {

@@ -46,6 +46,9 @@ struct MachineView {
 /// The same with the chunk that the program has set, if it has.
 MachineView with_chunk_of(const Settings& settings, MachineView machine);
 
+/// The same with limits that no clock counts made the longest one that calculations can bear.
+Settings with_countable_times(Settings settings);
+
 /// The values of CAPSTAN_NETWORK, in the order of Network.
 inline constexpr std::array<std::string_view, 4> network_names{"auto", "tcp", "ofi", "verbs"};
 /// The name of the network that carries the data: without a choice it is tcp.

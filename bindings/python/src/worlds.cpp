@@ -18,8 +18,8 @@ using Set = std::function<void(Settings&, py::handle)>;
 
 /// From a number of seconds or a timedelta.
 std::chrono::milliseconds seconds(const char* name, py::handle value) {
-  const py::object number =
-      py::hasattr(value, "total_seconds") ? value.attr("total_seconds")() : value.cast<py::object>();
+  py::object number = py::reinterpret_borrow<py::object>(value);
+  if (py::hasattr(value, "total_seconds")) number = value.attr("total_seconds")();
   const auto limit = time_limit_of(number.cast<double>());
   if (!limit || limit->count() == 0)
     throw py::value_error(fmt::format("{}={}: pass seconds above 0, for example 60 or 0.5", name,

@@ -51,7 +51,8 @@ bool Handle::all_ended() const {
 
 bool Handle::isCompleted() {
   if (!launched_) return false;
-  if (!works_.empty() && !capstan::Work::wait_all(works_, Deadline::in(std::chrono::seconds{0}))) return false;
+  const auto at_once = Deadline::in(std::chrono::seconds{0});
+  if (!works_.empty() && !capstan::Work::wait_all(works_, at_once)) return false;
   if (isSuccess()) settle();
   return true;
 }

@@ -302,8 +302,8 @@ Launch innermost(const std::vector<Launch>& launches) {
     if (other.size == 1 || other.launcher == "Slurm") continue;
     if (other.launcher == torchrun_names.launcher) return other;
     throw InvalidArgument(fmt::format(
-        "{} has started this process as the only rank, and {} as rank {} of {}: nothing tells which "
-        "of them started the other; unset the variables of the one that does not count",
+        "{} has started this process as the only rank, and {} as rank {} of {}: nothing tells "
+        "which of them started the other; unset the variables of the one that does not count",
         first.launcher, other.launcher, other.rank, other.size));
   }
   return first;

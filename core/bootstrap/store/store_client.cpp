@@ -324,8 +324,8 @@ std::string StoreClient::self() const {
 /// Some systems give a host's own name a loopback address.
 std::string StoreClient::caution() const {
   if (!settings_.ranks_come_from_elsewhere || !is_local_) return {};
-  return "; only ranks on one host reach this address: if there are other hosts, name one that they "
-         "reach (CAPSTAN_STORE or MASTER_ADDR)";
+  return "; only ranks on one host reach this address: if there are other hosts, name one that "
+         "they reach (CAPSTAN_STORE or MASTER_ADDR)";
 }
 
 }  // namespace capstan

@@ -70,8 +70,9 @@ class Deadline {
     if (is_never()) return "unlimited time";
     char text[32];
     const double seconds = std::chrono::duration<double>(budget_).count();
-    const auto end = std::to_chars(text, text + sizeof text, seconds, std::chars_format::general, 3);
-    return std::string(text, end.ptr) + " s";
+    constexpr auto format = std::chars_format::general;
+    const auto end = std::to_chars(text, text + sizeof text, seconds, format, 3).ptr;
+    return std::string(text, end) + " s";
   }
 
  private:
