@@ -12,10 +12,8 @@ class AllToAllBlocks {
       : shape_(shape),
         ranks_(ranks),
         contract_(shape.counts.empty() ? Collective::all_to_all : Collective::all_to_all_v, shape_,
-                  ranks) {
-    for (int rank = 0; rank < ranks; ++rank)
-      largest_output_ = std::max(largest_output_, contract_.lengths(rank).output);
-  }
+                  ranks),
+        largest_output_(contract_.largest_output()) {}
   AllToAllBlocks(const AllToAllBlocks&) = delete;
 
   int ranks() const { return ranks_; }
@@ -30,7 +28,7 @@ class AllToAllBlocks {
   const Shape& shape_;
   int ranks_;
   Contract contract_;
-  Elements largest_output_{};
+  Elements largest_output_;
 };
 
 }  // namespace capstan

@@ -139,11 +139,11 @@ Schedule ScaledSchedules::scaled(const Group& group, const Shape& shape, int tur
   const Scale scale{*this, shape.count};
   const auto& [input, output, scratch] = file.extents();
   const Contract contract{original_.collective, shape, group.size()};
-  StepRecorder recorder{contract,
-                        Hosts{group.size()},
+  StepRecorder recorder{Hosts{group.size()},
                         group.self(),
                         {scale.offset(Buffer::input, input), scale.offset(Buffer::output, output),
-                         scale.offset(Buffer::scratch, scratch)}};
+                         scale.offset(Buffer::scratch, scratch)},
+                        contract.largest_output()};
   for (std::size_t i = 0; i < file.steps().size(); ++i) {
     Step step = file.steps()[i];
     step.peer = group[group.wrap(step.peer.value() + turn)];

@@ -178,12 +178,14 @@ class Reader {
                       nodes.size(), ranks_));
     const Contract contract{set_.collective, set_.shape, ranks_};
     ByRank<Schedule> schedules;
+    const Elements largest_output = contract.largest_output();
     for (const JsonNode& node : nodes)
-      schedules.push_back(schedule_of(node, contract, Rank{schedules.size()}));
+      schedules.push_back(schedule_of(node, contract, Rank{schedules.size()}, largest_output));
     set_.schedules = std::move(schedules);
   }
 
-  Schedule schedule_of(const JsonNode& node, const Contract& contract, Rank self) const {
+  Schedule schedule_of(const JsonNode& node, const Contract& contract, Rank self,
+                       Elements largest_output) const {
     node.allow({"rank", "input", "output", "steps"});
     if (rank_of(node.at("rank"), ranks_) != self)
       node.at("rank").refuse(
@@ -195,8 +197,10 @@ class Reader {
       const auto given = node.find(name);
       return given ? elements_of(*given) : usual;
     };
-    StepRecorder recorder{
-        contract, set_.hosts, self, {length("input", input), length("output", output), scratch_}};
+    StepRecorder recorder{set_.hosts,
+                          self,
+                          {length("input", input), length("output", output), scratch_},
+                          largest_output};
     for (const JsonNode& each : node.at("steps").elements()) {
       const ReadStep read = step_of(each, ranks_);
       if (read.step.phase >= phases_)

@@ -26,10 +26,10 @@ class Divider {
     if (unit_ <= 1) return result;
     result.shape.count = divided(result.shape.count);
     for (Elements& count : result.shape.counts) count = divided(count);
-    const Contract contract = result.contract();
+    const Elements largest_output = result.contract().largest_output();
     ByRank<Schedule> schedules;
     for (const Schedule& schedule : set_.schedules)
-      schedules.push_back(divided(schedule, contract));
+      schedules.push_back(divided(schedule, largest_output));
     result.schedules = std::move(schedules);
     return result;
   }
@@ -50,10 +50,12 @@ class Divider {
   Span divided(const Span& span) const {
     return {span.buffer, divided(span.offset), divided(span.length)};
   }
-  Schedule divided(const Schedule& schedule, const Contract& contract) const {
+  Schedule divided(const Schedule& schedule, Elements largest_output) const {
     const auto& [input, output, scratch] = schedule.extents();
-    StepRecorder recorder{
-        contract, set_.hosts, schedule.self(), {divided(input), divided(output), divided(scratch)}};
+    StepRecorder recorder{set_.hosts,
+                          schedule.self(),
+                          {divided(input), divided(output), divided(scratch)},
+                          largest_output};
     for (Step step : schedule.steps()) {
       std::vector<Span> sources;
       for (const Span& source : schedule.sources(step)) sources.push_back(divided(source));

@@ -7,22 +7,11 @@
 #include "capstan/error.hpp"
 
 namespace capstan {
-namespace {
 
-/// A rank may put to any rank's output.
-ScheduleBuilder builder_for(const Contract& contract, const Hosts& hosts, Rank self,
-                            const Extents& extents) {
-  Elements largest = extents.output;
-  for (const Rank rank : all_ranks(hosts.ranks()))
-    largest = std::max(largest, contract.lengths(rank.value()).output);
-  return {Group::world(hosts, self), extents.input, extents.output, largest};
-}
-
-}  // namespace
-
-StepRecorder::StepRecorder(const Contract& contract, const Hosts& hosts, Rank self,
-                           const Extents& extents)
-    : builder_(builder_for(contract, hosts, self, extents)) {
+StepRecorder::StepRecorder(const Hosts& hosts, Rank self, const Extents& extents,
+                           Elements largest_output)
+    : builder_(Group::world(hosts, self), extents.input, extents.output,
+               std::max(extents.output, largest_output)) {
   builder_.scratch(extents.scratch);
 }
 

@@ -11,8 +11,8 @@ namespace capstan {
 class StepRecorder {
  public:
   /// For one rank of a call, whose steps may use so much of its buffers. `hosts` are those of all
-  /// ranks.
-  StepRecorder(const Contract& contract, const Hosts& hosts, Rank self, const Extents& extents);
+  /// ranks; a rank may put to the output of any of them, of which `largest_output` is the longest.
+  StepRecorder(const Hosts& hosts, Rank self, const Extents& extents, Elements largest_output);
 
   /// Steps come in the order of their phases.
   void record(const Step& step, std::span<const Span> sources);

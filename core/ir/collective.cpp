@@ -189,6 +189,12 @@ Elements Contract::extent() const {
   return largest;
 }
 
+Elements Contract::largest_output() const {
+  Elements largest{};
+  for (int rank = 0; rank < ranks_; ++rank) largest = std::max(largest, lengths(rank).output);
+  return largest;
+}
+
 Elements Contract::typical_count() const {
   if (!has_counts(collective_)) return shape_.count;
   Elements total;

@@ -103,6 +103,8 @@ class Contract {
 
   /// The length of the largest buffer of any rank: the size that rules and tables mean.
   Elements extent() const;
+  /// The length of the largest output of any rank. It costs a look at each rank.
+  Elements largest_output() const;
   /// The mean length of a block, or the count where there are no blocks. Costs are estimated from
   /// it.
   Elements typical_count() const;

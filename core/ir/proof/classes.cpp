@@ -110,6 +110,7 @@ Classes::Parts Classes::parts_of_buffer(std::size_t kind, const Memory& memory) 
 /// Takes the operation apart where an operand begins another part.
 void Classes::note(const Effect& effect, Budget& budget) {
   constexpr std::uint64_t effect_cost = 250, operand_cost = 75;
+  constexpr std::uint64_t wide_cost = 300;  // a further operand's link and cuts take memory
   budget.spend(effect_cost);
   if (effect.length == Elements{0}) return;
   const std::uint64_t length = effect.length.value();
@@ -124,7 +125,10 @@ void Classes::note(const Effect& effect, Budget& budget) {
   });
   std::ranges::sort(ends);
   ends.erase(std::ranges::unique(ends).begin(), ends.end());
-  budget.spend(operand_cost * of_operands_.size() * (ends.size() - 1));
+  const std::uint64_t operands = of_operands_.size();
+  budget.spend(
+      (operand_cost * operands + wide_cost * (operands - std::min<std::uint64_t>(operands, 3))) *
+      (ends.size() - 1));
   for (std::size_t i = 1; i < ends.size(); ++i) note_run(effect, ends[i - 1], ends[i]);
 }
 
