@@ -90,9 +90,9 @@ std::optional<std::string> spoil(ByRank<Schedule>& schedules, Random& random) {
 }
 
 /// Twenty sizes: small ones, around blocks of 4 KiB and packets, and long ones.
-std::vector<Shape> sizes_for(const Original& original, bool own_size_only) {
+std::vector<Shape> sizes_for(const Original& original) {
   const Collective collective = original.algorithm->collective;
-  if (own_size_only || has_counts(collective) || collective == Collective::barrier)
+  if (has_counts(collective) || collective == Collective::barrier)
     return {original.shape, original.shape};
   const auto p = static_cast<std::uint64_t>(original.ranks);
   std::vector<Shape> shapes{original.shape};
@@ -106,6 +106,16 @@ std::vector<Shape> sizes_for(const Original& original, bool own_size_only) {
   return shapes;
 }
 
+/// The sizes above the threshold, and two below it between them, where the schedules are right.
+std::vector<Shape> sizes_above(Elements threshold, const Original& original) {
+  std::vector<Shape> shapes, right;
+  for (const Shape& shape : sizes_for(original))
+    (shape.count > threshold ? shapes : right).push_back(shape);
+  for (const std::size_t which : {std::size_t{0}, right.size() - 1})
+    shapes.insert(shapes.begin() + static_cast<std::ptrdiff_t>(shapes.size() / 2), right[which]);
+  return shapes;
+}
+
 bool turns_root(Collective collective) {
   return collective == Collective::broadcast || collective == Collective::reduce;
 }
@@ -116,8 +126,8 @@ struct Trial {
 };
 
 /// Runs the algorithm of this name at all of its sizes. All ranks refuse a call, or none does.
-Trial run_everywhere(const Original& original, const std::string& name, std::uint64_t seed,
-                     bool any_root) {
+Trial run_everywhere(const Original& original, const std::vector<Shape>& sizes,
+                     const std::string& name, std::uint64_t seed, bool any_root) {
   Settings settings = bounded_settings();
   settings.timeout = std::chrono::seconds{20};
   settings.algorithm = fmt::format("{}:{}", name_of(original.algorithm->collective), name);
@@ -127,7 +137,7 @@ Trial run_everywhere(const Original& original, const std::string& name, std::uin
   on_threads(original.ranks, settings, [&](Communicator& world) {
     ReferenceCalls calls{world, seed};
     Random random{seed};  // the same choices on all ranks
-    for (Shape shape : sizes_for(original, false)) {
+    for (Shape shape : sizes) {
       if (any_root) shape.root = static_cast<int>(random() % static_cast<unsigned>(world.size()));
       const bool in_place =
           original.algorithm->collective != Collective::all_to_all_v && random() % 3 == 0;
@@ -179,8 +189,8 @@ TEST(WrongSchedules, AsFilesAreRefusedOrRunRight) {
       ++totals.refused;
       continue;
     }
-    const Trial run =
-        run_everywhere(original, set.algorithm, seed, turns_root(original.algorithm->collective));
+    const Trial run = run_everywhere(original, sizes_for(original), set.algorithm, seed,
+                                     turns_root(original.algorithm->collective));
     count(totals, run);
     EXPECT_EQ(run.wrong, "") << "seed " << seed << ": " << name_of(set.collective) << " by "
                              << original.algorithm->name << " on " << original.ranks << " ranks, "
@@ -212,7 +222,8 @@ TEST(WrongSchedules, OfFunctionsFromASizeOnAreRefusedOrRunRight) {
     const std::string name = fmt::format("wrong_above_{}", seed);
     add_algorithm({name, collective, build}, std::array{original.ranks});
     ++totals.tried;
-    const Trial run = run_everywhere(original, name, seed, has_root(collective));
+    const Trial run = run_everywhere(original, sizes_above(threshold, original), name, seed,
+                                     has_root(collective));
     count(totals, run);
     EXPECT_EQ(run.wrong, "") << "seed " << seed << ": " << name_of(collective) << " by "
                              << original.algorithm->name << " on " << original.ranks
