@@ -5,7 +5,7 @@
 
 namespace capstan {
 
-/// Who sends how much to whom in an all-to-all: the same for all pairs, or as counts tell.
+/// The blocks that ranks send each other in an all-to-all: equal for all pairs, or by counts.
 class AllToAllBlocks {
  public:
   AllToAllBlocks(const Shape& shape, int ranks)
@@ -20,7 +20,7 @@ class AllToAllBlocks {
   /// How a rank's input is cut, one block for each receiver; and its output, one for each sender.
   Blocks input(int position) const { return *contract_.input_blocks(position); }
   Blocks output(int position) const { return *contract_.output_blocks(position); }
-  /// What `from` sends to `to` counts from here in the output of `to`.
+  /// The range in the output of `to` that the block of `from` fills.
   Range place(int from, int to) const { return output(to)[from]; }
   Elements largest_output() const { return largest_output_; }
 

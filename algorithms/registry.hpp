@@ -9,8 +9,8 @@
 
 namespace capstan {
 
-/// What one call costs the busiest rank, for the selector and for explanations. Data are counted in
-/// elements, so that a cost does not depend on the type.
+/// The cost of a call for the busiest rank, for the selector and for explanations. Data are counted
+/// in elements, so that a cost does not depend on the type.
 struct Cost {
   double steps = 0;     ///< messages that follow one another: each pays the link's latency
   double sent = 0;      ///< elements sent
@@ -25,7 +25,7 @@ inline double ranks_elsewhere(const Hosts& hosts) {
   return hosts.ranks() - static_cast<double>(hosts.ranks()) / hosts.count();
 }
 
-/// What an algorithm promises beyond the contract of its collective. Proofs hold it to that.
+/// The promises of an algorithm beyond the contract of its collective. Proofs hold it to them.
 struct Guarantees {
   /// No rank returns before every rank has entered: back-to-back calls need no other protection
   /// of scratch than rotating slots.
@@ -43,7 +43,7 @@ struct Guarantees {
   bool rank_ordered_sum = false;
 };
 
-/// What nearly all traffic consists of. Peers can read inputs and outputs in place.
+/// The kind of data in nearly all traffic. Peers can read inputs and outputs in place.
 enum class Traffic : std::uint8_t {
   partials,  ///< partial sums
   inputs,    ///< inputs

@@ -31,7 +31,7 @@ class Leaders {
   Leaders(const Group& group, int root);
 
   bool leads() const { return self_ == leader_; }
-  /// Of this rank's host.
+  /// The leader of this rank's host.
   Rank leader() const { return leader_; }
   /// The other ranks of this rank's host, if it leads.
   const std::vector<Rank>& followers() const { return followers_; }
@@ -39,7 +39,7 @@ class Leaders {
   int place() const { return place_; }
   /// Ranks on the host that has most of them.
   int largest_host() const { return largest_host_; }
-  /// Of all hosts, in order; that of the root at root_host().
+  /// The leaders of all hosts, in order; that of the root at root_host().
   const std::vector<Rank>& leaders() const { return leaders_; }
   int host() const { return host_; }
   int root_host() const { return root_host_; }
@@ -64,7 +64,7 @@ class Counterparts {
   int host_of(int position) const { return host_of_[static_cast<std::size_t>(position)]; }
   /// Positions on a host, ascending.
   const std::vector<int>& on(int host) const { return on_[static_cast<std::size_t>(host)]; }
-  /// Those on this rank's host, from this rank on and round: itself first.
+  /// The positions on this rank's host, from this rank on and round: itself first.
   const std::vector<int>& row() const { return row_; }
   /// Where a position stands on its host.
   int place(int position) const { return place_[static_cast<std::size_t>(position)]; }

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int any_order = 0, in_order = 1, rank_ordered_sum = 2;
 
-// Of two that promise the same, the selector takes the one that stands first.
+// The selector takes the first of two algorithms that promise the same.
 const std::array list{
     CAPSTAN_ALL_REDUCE(flat, all_pairs, rank_ordered_sum, Traffic::partials,
                        "everybody sends everything to everybody: one step"),

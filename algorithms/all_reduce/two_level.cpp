@@ -11,7 +11,7 @@
 //   phase 1   add up my part of my slice, send the sum down the column
 //   phase 2   have my slice of the result, send it to all ranks of my host; have all slices
 //
-// What crosses the network is awaited in the phase after, so that the next block's sums overlap it.
+// Data from the network are awaited one phase later, so that the next block's sums overlap them.
 
 #include "algorithms/two_level.hpp"
 

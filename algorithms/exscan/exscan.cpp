@@ -7,7 +7,7 @@
 namespace capstan {
 namespace {
 
-// Of two that promise the same, the selector takes the one that stands first.
+// The selector takes the first of two algorithms that promise the same.
 const std::array list{
     Algorithm{"flat",
               Collective::exscan,

@@ -37,8 +37,8 @@ Schedule rabenseifner_reduce(const Group& group, int root, Elements count) {
     sum = partial;
   }
 
-  // Of two that have exchanged, the one that is farther from the root hands over and is done. What
-  // lands has been handed the other way before, so its place is free.
+  // In each exchange, the rank farther from the root sends its blocks to its peer and is done. The
+  // peer sent these blocks away before, so that their place in its `partial` is free.
   const int way = id ^ root_id;
   for (int distance = 1; distance < fold.size() && !fold.sits_out(); distance *= 2) {
     if ((way & (distance - 1)) != 0) break;  // handed over already
