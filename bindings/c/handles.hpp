@@ -14,7 +14,7 @@
 #include "bindings/c/capstan.h"
 #include "capstan/communicator.hpp"
 
-// What all parts of the C interface share: handles, and the way from exceptions to codes.
+// The parts that all of the C interface shares: handles, and the way from exceptions to codes.
 
 namespace capstan::c {
 
@@ -87,7 +87,7 @@ template <class... Arguments>
   throw InvalidArgument(fmt::format(text, std::forward<Arguments>(arguments)...));
 }
 
-/// What a handle means.
+/// The object behind a handle.
 template <class Handle>
 Handle& of(Handle* handle) {
   using Kind = std::remove_const_t<Handle>;

@@ -4,9 +4,9 @@
 
 namespace capstan::nccl {
 
-/// What the run-time library of CUDA that the program has loaded can do: NVIDIA's, or Capstan's
-/// stand-in (cudart/). Programs that nvcc links have it in them, where nobody sees it: the driver
-/// then stands for it, as far as it can. A function that is not there is null.
+/// The functions of the CUDA run-time library that the program has loaded: NVIDIA's, or Capstan's
+/// stand-in (cudart/). Programs that nvcc links contain the library, hidden from other code: the
+/// driver then stands in for it, as far as it can. A function that is not there is null.
 struct Cuda {
   using Event = struct CUevent_st*;
 

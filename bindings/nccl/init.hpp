@@ -6,11 +6,11 @@
 
 namespace capstan::nccl {
 
-/// What a config asks for, over `options`; settings that it names go into `settings`. Null stands
-/// for no wishes. Throws InvalidArgument for what cannot be.
+/// The options that a config asks for, on top of `options`; settings that the config names enter
+/// `settings`. A null config changes nothing. Throws InvalidArgument for values that cannot be.
 Comm::Options options_of(const ncclConfig_t* config, Comm::Options options, Settings& settings);
 
-/// Of a communicator of this thread: on the device that it has chosen.
+/// The options of a communicator of this thread: on the device that the thread has chosen.
 Comm::Options options_here();
 
 UniqueId id_of(const ncclUniqueId& id);

@@ -77,7 +77,7 @@ ncclResult_t shrink(ncclComm_t handle, std::span<const int> excluded, ncclComm_t
       options.blocking ? ncclSuccess : ncclInProgress);
 }
 
-/// What one rank of the parent brings along.
+/// The unique id that a rank of the parent has passed, if it has passed one.
 struct Brought {
   ncclUniqueId id{};
   char has_id = 0;

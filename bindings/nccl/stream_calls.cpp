@@ -21,7 +21,7 @@ std::vector<const void*> buffers_of(const Call& call) {
   };
   if (call.request) {
     const Request& request = *call.request;
-    // What a rank does not use is not looked at.
+    // Buffers that a rank does not use are ignored.
     using enum Collective;
     const Collective collective = request.collective;
     const bool is_root = request.root == call.comm->rank();

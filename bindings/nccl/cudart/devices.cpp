@@ -83,7 +83,7 @@ static_assert(cuda_13.size == 1008 && offsetof(cudaDeviceProp, multiProcessorCou
                                                {600, cudaDevAttrAsyncEngineCount},
                                                {604, cudaDevAttrUnifiedAddressing},
                                                {652, cudaDevAttrManagedMemory}}}};
-/// What programs that were built with CUDA 11 give room for.
+/// The size of cudaDeviceProp in programs that were built with CUDA 11.
 [[maybe_unused]] constexpr Layout cuda_11 = {712, {}};
 
 void describe(void* to, int index, const Layout& layout) {

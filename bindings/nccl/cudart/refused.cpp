@@ -1,6 +1,6 @@
-// What a host cannot do: kernels, graphs, memory of other processes. The names are there, as
-// programs that contain kernels would not start without them. The header is not included here:
-// arguments do not matter.
+// Functions that a host cannot offer: kernels, graphs, memory of other processes. Their names
+// exist, as programs that contain kernels would not start without them. The header is not included
+// here: arguments do not matter.
 
 namespace capstan::cudart {
 int refuse();
@@ -38,7 +38,7 @@ CAPSTAN_CUDART_REFUSED(__cudaGetKernel)
 CAPSTAN_CUDART_REFUSED(__cudaPushCallConfiguration)
 CAPSTAN_CUDART_REFUSED(__cudaPopCallConfiguration)
 
-// What the compiler of CUDA makes a program with kernels call when it starts and ends.
+// Functions that CUDA's compiler makes a program with kernels call when it starts and ends.
 #define CAPSTAN_CUDART_IGNORED(name) \
   extern "C" __attribute__((visibility("default"))) void name() {}
 

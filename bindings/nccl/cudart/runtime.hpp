@@ -14,7 +14,7 @@
 
 namespace capstan::cudart {
 
-/// What a function of the interface answers.
+/// The error that a function of the interface returns.
 struct Failure {
   cudaError_t error;
 };

@@ -19,7 +19,7 @@ class Moment {
   void pass();
   bool passed() const;
   void wait() const;
-  /// Of a moment that is passed.
+  /// The time at which the moment was passed. Only for one that is passed.
   Clock::time_point when() const;
 
  private:
@@ -52,7 +52,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   void close();
   bool closed() const;
 
-  /// What the next wait for the stream answers.
+  /// Sets the error that the next wait for the stream returns.
   void fail(cudaError_t error);
   cudaError_t take_failure();
 

@@ -33,7 +33,7 @@ std::optional<ElementType> integer(bool is_signed, std::size_t bytes) {
   }
 }
 
-/// Of a format of the struct module, for example "<f".
+/// The element type of a format of the struct module, for example "<f".
 std::optional<ElementType> element_type(std::string_view format, std::size_t bytes) {
   // check_elements() has seen the byte order.
   constexpr std::string_view orders = "<>=@!";
@@ -68,7 +68,7 @@ std::optional<ElementType> element_type(std::string_view format, std::size_t byt
   }
 }
 
-/// Of a typestr of the array interface, for example "<f4".
+/// The bytes of an element by a typestr of the array interface, for example "<f4".
 std::size_t element_bytes(const std::string& name) {
   return name.size() < 3 ? 0 : std::stoul(name.substr(2));
 }

@@ -19,7 +19,7 @@ namespace py = pybind11;
 /// that the owner can neither free nor resize the memory. Needs the GIL for all but reads.
 class Array {
  public:
-  /// Of no elements.
+  /// An array without elements.
   Array() = default;
   /// Throws a Python TypeError or BufferError that says what `object` should be.
   static Array readable(py::handle object);

@@ -18,7 +18,7 @@ struct Dimension {
   std::int64_t length, step;  ///< the step in elements, not negative
 };
 
-/// Those of more than one index, the smallest step first.
+/// The dimensions of more than one index, the smallest step first.
 std::vector<Dimension> steps_of(const TensorView& tensor) {
   std::vector<Dimension> dimensions;
   for (std::size_t i = 0; i < tensor.shape.size(); ++i)

@@ -30,7 +30,7 @@ struct Signature {
   std::array<PyObject*, most> names{};  ///< interned, as those in calls are
   std::size_t count = 0;
 
-  /// Of a text such as "scan($self, array, op='sum', *, out=None)", to the first ')'.
+  /// The signature in a text such as "scan($self, array, op='sum', *, out=None)", to the first ')'.
   static Signature of(std::string_view text);
 
   /// Finds the argument of each parameter, null without one. False with a TypeError.

@@ -14,7 +14,7 @@ namespace capstan::pytorch {
 /// fail().
 std::exception_ptr translated(const std::exception_ptr& error);
 
-/// What `call` returns. Throws its errors translated.
+/// Calls `call` and returns its result. Translates the errors that it throws.
 template <class Call>
 auto translating(Call&& call) {
   try {

@@ -1,4 +1,4 @@
-// What all calls of a group share, batches, and the end.
+// The parts that all calls of a group share; batches; and the end of the group.
 
 #include "group.hpp"
 

@@ -20,11 +20,11 @@ class Handle final : public c10d::Work {
   Handle(int rank, c10d::OpType type, const char* title, std::uint64_t sequence,
          std::chrono::milliseconds limit)
       : c10d::Work(rank, type, title), sequence_(sequence), limit_(limit) {}
-  /// Of one that was not launched, as a call has thrown: waits until its tensors are free.
+  /// Waits until the tensors are free if the handle was not launched, because a call has thrown.
   ~Handle() override;
 
   Tensors& tensors() { return tensors_; }
-  /// What result() and the future give.
+  /// Adds tensors that result() and the future give.
   void give(std::vector<at::Tensor> outputs);
   void add(capstan::Work work) { works_.push_back(std::move(work)); }
   /// After the last add(). `handle` lives until all operations have ended.
@@ -33,7 +33,7 @@ class Handle final : public c10d::Work {
   bool isCompleted() override;
   bool isSuccess() const override;
   std::exception_ptr exception() const override;
-  /// Of a receive.
+  /// The source of a receive that has completed. Throws for other operations.
   int sourceRank() const override;
   std::vector<at::Tensor> result() override { return outputs_; }
   /// Throws the first error. After `timeout` it throws too; the operations go on.
