@@ -51,7 +51,7 @@ struct CudaMachine {
                  : "memory");
   }
   __device__ void release() const { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
-  /// What a thread has loaded and used has been loaded.
+  /// A load has completed once the thread has used its value: a barrier of the compiler suffices.
   __device__ void retire() const { asm volatile("" ::: "memory"); }
   /// A thread makes no store before it is certain that it will: the loop that polls decides that.
   /// The other threads of its block come behind sync_block.

@@ -14,7 +14,7 @@ struct alignas(16) Pack {
   std::uint32_t words[4];
 };
 
-/// What the kernels ask of the device that runs them. Kernels are templates over it, and exist for
+/// The interface of the device that runs the kernels. Kernels are templates over it, and exist for
 /// CUDA, for HIP and, with threads of the processor, for tests.
 ///
 ///   thread, threads, block, blocks   the position in the block and of the block in the grid

@@ -30,13 +30,13 @@ enum class ProgramCode : std::uint32_t { gather, signal, wait };
 struct ProgramOp {
   ProgramCode code;
   std::uint32_t meets = 0;  ///< 1: all threads have done what is before it
-  // Of a gather.
+  // The members of a gather.
   std::uint32_t destination_count = 0, source_count = 0;
   std::uint32_t first_source = 0;  ///< of the block's operands; destinations come behind
   std::uint32_t divisor = 0;
   std::uint64_t staged_destinations = 0, staged_sources = 0;  ///< a bit for each
   std::uint64_t count = 0;                                    ///< elements
-  // Of signals and waits.
+  // The members of signals and waits.
   std::uint64_t peers = 0;  ///< a bit for each
 };
 
@@ -48,7 +48,7 @@ struct ProgramBlock {
   std::uint64_t writers;        ///< ranks of which the block awaits something
 };
 
-/// What a lane remembers from call to call, in memory that only it uses. All zero at first.
+/// The state of a lane from call to call, in memory that only the lane uses. All zero at first.
 struct LaneState {
   static constexpr std::uint32_t most_ranks = 64, most_slots = 8;
 

@@ -37,7 +37,7 @@ class EmulatedBarrier {
   std::uint64_t rounds_ = 0;
 };
 
-/// What the threads of a block share.
+/// The state that the threads of a block share.
 class EmulatedBlock {
  public:
   EmulatedBlock(unsigned threads, unsigned warp) : all_(threads), values_(threads) {

@@ -11,7 +11,7 @@
 
 namespace capstan::kernels::device {
 
-/// What a block has stored, and others do not see yet.
+/// The stores of a block that others do not see yet.
 class DelayedStores {
  public:
   void put(void* to, const void* from, std::size_t size) {
