@@ -1,4 +1,4 @@
-// What the first calls of a program cost, and how much later ones vary: Capstan and each library
+// The times of a program's first calls, and how much later ones vary: Capstan and each library
 // that it can be compared with, in turn.
 //
 //   first_calls_bench [COLLECTIVE] [SIZES] [RANKS] [PEERS]

@@ -85,7 +85,7 @@ class ComparisonRun {
     check_cliffs_from(first, comparison);
   }
 
-  /// What took part, for the chart: once for all numbers of ranks.
+  /// Notes the ranks and the workers, for the chart: once for all numbers of ranks.
   void note_workers(const Coordinator& coordinator, const TestBed& testbed) {
     const auto note = [&](const std::string& name, const std::string& text) {
       const std::pair fact{name, text};

@@ -62,7 +62,7 @@ class AloneCalls {
     const std::chrono::duration<double> room{times_as_long * seconds};
     return 2 * quiet + std::chrono::duration_cast<Clock::duration>(room);
   }
-  /// How many calls there are in so many seconds: one at least.
+  /// The number of calls in so many seconds: one at least.
   static std::uint64_t calls_in(double seconds, double call, Clock::duration skew = {}) {
     const std::chrono::duration<double> each = period(call) + skew;
     return static_cast<std::uint64_t>(std::max(seconds / each.count(), 1.0));

@@ -100,7 +100,7 @@ Request Bench::request_of(const Cell& cell) const {
   return perf::request_of(cell, world_.rank(), world_.size(), input_, output_);
 }
 
-/// Of a device: returns when the call is in the stream.
+/// Runs a call. On a device, returns when the call is in the stream.
 void Bench::run(const Request& request) {
   device_ ? device_->run(request) : world_.run(request);
 }

@@ -63,7 +63,7 @@ RecordedCalls from_json(const json& document) {
   return recorded;
 }
 
-/// What other ranks have sent to rank 0.
+/// The calls of all ranks at rank 0, to which the others send theirs; nothing on other ranks.
 RecordedCalls gathered(Communicator& world, RecordedCalls own) {
   if (world.rank() != 0) {
     const std::string text = to_json(own).dump();

@@ -20,7 +20,7 @@ struct RecordedCalls {
 /// ranks call it.
 RecordedCalls record_calls(Communicator& world, const Request& request, int calls);
 
-/// Of all calls a trace in the trace-event format or, where the file's name ends in .svg, a picture
+/// A trace of all calls in the trace-event format or, where the file's name ends in .svg, a picture
 /// of the last one.
 std::string to_document(const RecordedCalls& recorded, const std::string& file);
 

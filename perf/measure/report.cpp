@@ -85,7 +85,7 @@ namespace {
   throw SystemError(fmt::format("cannot write '{}': check the path", file));
 }
 
-/// What a chain of symbolic links leads to, which may be missing. A circle leads to one of its
+/// The target of a chain of symbolic links, which may be missing. A circle leads to one of its
 /// links.
 std::filesystem::path target_of(std::filesystem::path file) {
   constexpr int most_links = 40;  // as many as Linux follows

@@ -1,4 +1,4 @@
-// What a task of async values costs, beside a bare coroutine, a std::async and a node of oneTBB's
+// The cost of a task of async values, beside a bare coroutine, a std::async and a node of oneTBB's
 // flow graph; and whether an all_reduce overlaps with a computation.
 
 #include <benchmark/benchmark.h>

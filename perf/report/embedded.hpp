@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-// What a page consists of besides its data, as parts of the program.
+// The parts of a page besides its data, as parts of the program.
 
 namespace capstan::report::embedded {
 

@@ -15,7 +15,7 @@ struct Point {
   std::string note{};  ///< beside the value under the pointer
 };
 
-/// What a line shows: the subject of the page is drawn thick, a bound dashed and grey.
+/// The role of a line: the subject of the page is drawn thick, a bound dashed and grey.
 enum class Role { subject, other, bound };
 
 struct Line {
@@ -31,7 +31,7 @@ struct Diagram {
   std::vector<Line> lines{};
 };
 
-/// What was taken at a size, such as an algorithm. Neighbours with one name become a stretch.
+/// The choice at a size, such as an algorithm. Neighbours with one name become a stretch.
 struct Taken {
   double x = 0;
   std::string name;
