@@ -1,6 +1,6 @@
 #pragma once
 
-// What the readers of hwloc's topologies share. For hwloc_*.cpp alone.
+// The functions that the readers of hwloc's topologies share. For hwloc_*.cpp alone.
 
 #include <hwloc.h>
 

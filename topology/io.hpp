@@ -31,7 +31,7 @@ struct IoDevice {
 
 std::string_view name_of(IoDevice::Kind kind);
 
-/// What transfers between two devices cross, nearest first.
+/// The path of transfers between two devices, nearest first.
 enum class IoPath : std::uint8_t {
   same_device,
   same_switch,       ///< a PCI switch below the host bridge
