@@ -45,7 +45,7 @@ enum class MemoryKind : std::uint8_t { host, device };
 class ExposedMemory {
  public:
   virtual ~ExposedMemory() = default;
-  /// What start_read() of the peer needs: the address by which the peer's hardware knows the
+  /// The arguments for start_read() of the peer: the address by which the peer's hardware knows the
   /// memory, and a key, which is never 0.
   virtual std::uint64_t address() const = 0;
   virtual std::uint64_t key() const = 0;

@@ -18,8 +18,8 @@ void require_segment_size(Bytes size);
 /// end faults. Memory of at least 2 MiB is aligned to 2 MiB, so that the kernel can use huge pages.
 class Mapping {
  public:
-  /// What forked children have in its place: memory of their own, all zeros, so that whatever they
-  /// do there concerns nobody; or the same memory.
+  /// The memory that forked children have in its place: zeros of their own, so that nothing they do
+  /// there concerns others; or the same memory.
   enum class InChildren { zeros, the_memory };
 
   /// Zeros, private to this process. Costs memory only where touched. Throws SystemError.

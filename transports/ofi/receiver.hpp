@@ -35,7 +35,7 @@ class Receiver {
   /// receive, otherwise 0.
   long advance();
 
-  /// How many frames have been taken: the number of the last one.
+  /// The number of frames that have been taken, which is that of the last one.
   std::uint64_t taken() const { return taken_; }
   std::uint64_t applied() const { return applied_; }
   /// Whether a query has to be answered now; true once per query.

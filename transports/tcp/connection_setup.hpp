@@ -70,8 +70,8 @@ struct ConnectionSetup {
 
   static std::size_t index(Rank peer) { return static_cast<std::size_t>(peer.value()); }
   const std::optional<TcpAddress>& address_of(Rank peer) const { return peers[index(peer)]; }
-  /// What both ends of a connection that `initiator` has opened to `acceptor` prove to know. Ends
-  /// that seal records otherwise do not know the same.
+  /// The secret that both ends of a connection from `initiator` to `acceptor` prove to know. Ends
+  /// that do not seal records in the same way have different secrets.
   Secret secret_between(Rank initiator, Rank acceptor) const {
     const Secret secret = secret_of(key, end_of(initiator), end_of(acceptor));
     return seal ? secret.child("capstan tcp records v1", std::as_bytes(std::span{&*seal, 1}))

@@ -33,8 +33,8 @@ class Inbox {
 
   bool is_sealed() const { return records_ != nullptr; }
 
-  /// Of an inbox that is not sealed: the state that receive() would return next, without reading.
-  /// Anything but left, ended and broken counts as open.
+  /// The state that receive() would return next, without reading. Only for an inbox that is not
+  /// sealed. Anything but left, ended and broken counts as open.
   State peek(int socket) const;
 
  private:

@@ -85,7 +85,7 @@ class SendQueue {
   int error_ = 0;            // of the first refused request
   // Numbers of requests: the last one made, completed, made with a report, with long data.
   std::uint64_t begun_ = 0, completed_ = 0, last_reported_ = 0, last_long_ = 0;
-  /// What a request needs until it is completed.
+  /// The resources that a request needs until it is completed.
   struct Held {
     std::uint64_t until;
     std::shared_ptr<const MemoryKeys> memory;
