@@ -18,7 +18,7 @@ Tensor cell_of(const Tensor& rod, std::size_t index) {
   return Tensor::of<double>({rod.elements<double>()[index]});
 }
 
-/// What a step makes of the rod: every cell moves towards the mean of its neighbours.
+/// A step of the rod: every cell moves towards the mean of its neighbours.
 Tensor stepped(const Tensor& rod, const Tensor& left, const Tensor& right) {
   Tensor next = rod;
   const auto now = rod.elements<double>();
