@@ -13,8 +13,8 @@
 #include "capstan/communicator.hpp"
 #include "core/device/device_block.hpp"
 
-// What ranks tell each other before they run calls in kernels that wait for each other. All decide
-// by the same facts, and so alike.
+// The facts that ranks exchange before they run calls in kernels that wait for each other. All
+// ranks decide by the same facts, and so alike.
 
 namespace capstan {
 

@@ -72,7 +72,7 @@ class Image {
   std::vector<std::byte> bytes_;
 };
 
-/// What ranks tell each other before the first call of a kind.
+/// The facts that ranks exchange before the first call of a kind.
 struct KindAnswer {
   std::uint64_t digest = 0;  ///< of the call and how it runs
   ShortText<120> call{};

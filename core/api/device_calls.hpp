@@ -57,7 +57,7 @@ class DeviceCalls {
   /// call without one, 0, they tell nothing. Throws SystemError.
   void launch(const DeviceCallKind& kind, const CheckedCall& call, std::uint64_t number,
               void* stream);
-  /// What kernels may still use is never released.
+  /// Never releases the memory that kernels may still use.
   void keep_for_good();
 
  private:

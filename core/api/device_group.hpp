@@ -33,14 +33,14 @@ class DeviceGroup {
 
   int lanes() const { return lanes_->lanes(); }
   int rank() const { return rank_; }
-  /// What any rank's device crosses to reach a segment, the farthest of all.
+  /// The farthest link that any rank's device crosses to reach a segment.
   DeviceLink link() const { return link_; }
   const DeviceSegments& segments() const { return *segments_; }
   const DeviceBuffer& where() const { return blocks_->where(); }
   DeviceBlocks& blocks() { return *blocks_; }
   DeviceKernels& kernels() { return *kernels_; }
 
-  /// What all launches have in common.
+  /// The arguments that all launches have in common.
   kernels::device::ProgramArguments arguments() const;
 
   /// Ends all waits of this rank's kernels, now and later. Thread-safe.

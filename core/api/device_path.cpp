@@ -238,7 +238,7 @@ void DevicePath::record(const InFlight& entry, bool failed) {
                          .failed = failed});
 }
 
-/// What ends the group, if there is anything.
+/// The error that ends the group; null: none.
 std::exception_ptr DevicePath::trouble() {
   if (in_flight_.empty() && !captured_) return nullptr;
   if (const auto error = ranks_.async_error()) return error;

@@ -5,7 +5,7 @@
 
 namespace capstan {
 
-/// What an exception says.
+/// The text of an exception.
 inline std::string text_of(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);

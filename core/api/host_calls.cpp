@@ -133,7 +133,7 @@ StreamEvent HostCalls::event_at(const DeviceBuffer& where) {
   return events_.take(where);
 }
 
-/// What the thread that runs is done with goes over to those that put calls.
+/// Takes over the calls that have ended from the thread that runs them.
 void HostCalls::take_ended() {
   std::deque<Ended> ended;
   {
@@ -146,8 +146,8 @@ void HostCalls::take_ended() {
   }
 }
 
-/// Of so many calls, forgets those that their streams have passed. What the driver says an error
-/// of may still be in use.
+/// Forgets those of the first `looked_at` calls that their streams have passed. Keeps the memory of
+/// a call that the driver reports an error for: the device may still use it.
 void HostCalls::forget_passed(std::size_t looked_at) {
   for (std::size_t i = 0; i < looked_at; ++i) {
     Passing call = std::move(passing_.front());

@@ -108,7 +108,7 @@ void StagedCall::add(const std::vector<Message>& messages) {
     if (range.bytes == 0) continue;
     const std::size_t at = reserve(range.bytes);
     piece.operands.push_back({.at = at, .message = i});
-    // What a shorter message leaves of a receive's buffer stays as it was.
+    // A receive's buffer is copied in, too: a shorter message leaves the rest of it as it was.
     piece.copies.push_back({range.begin, at, range.bytes, true, !message.sends});
   }
   pieces_.push_back(std::move(piece));

@@ -29,7 +29,7 @@ struct QueuedCall {
   std::promise<void> ended{};
 };
 
-/// What a call is called in records, and its bytes.
+/// The record of a call: its name, and its bytes.
 Measurement record_of(const Request& request, int rank, int ranks) {
   return {.operation = name_of(request.collective),
           .bytes = check(request, rank, ranks).call.extent(ranks)};
@@ -47,11 +47,11 @@ Communicator group_of(Communicator& world) {
 
 }  // namespace
 
-/// The group of the calls, and the thread that makes those of the host. It looks after the kernels,
-/// too.
+/// The group of the calls, and the thread that makes those of the host. The thread also monitors
+/// the kernels.
 class StreamCollectives::Impl {
-  /// What ranks do together. All but InvalidArgument ends the group on all ranks, as the others
-  /// would wait for this one.
+  /// Runs what ranks do together. Any error but InvalidArgument ends the group on all ranks, as the
+  /// others would wait for this one.
   template <class Body>
   auto agreed(const Body& body) {
     try {
@@ -224,7 +224,7 @@ class StreamCollectives::Impl {
     if (const auto error = device_.watch()) fail(error);
   }
 
-  /// What the thread does while a call waits for its stream.
+  /// Checks the group and the device while a call waits for its stream.
   void poll_while_waiting() {
     if (const auto failed = group_.async_error()) std::rethrow_exception(failed);
     watch_device();

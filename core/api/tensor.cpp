@@ -13,7 +13,7 @@
 namespace capstan {
 namespace {
 
-/// Of factors that are not negative.
+/// The product of factors that are not negative; the greatest number where it would overflow.
 std::int64_t saturating_product(std::int64_t a, std::int64_t b) {
   std::int64_t product = 0;
   return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<std::int64_t>::max()

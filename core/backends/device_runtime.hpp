@@ -13,8 +13,8 @@ namespace capstan {
 /// Failures are a BackendError with the runtime's own text.
 class [[gnu::visibility("hidden")]] DeviceRuntime {
  public:
-  /// Of cuda or rocm. `path` names a library instead of the usual ones. Throws NotSupported with
-  /// the names that were looked for.
+  /// Loads the runtime of CUDA or HIP. `path` names a library instead of the usual ones. Throws
+  /// NotSupported with the names that were looked for.
   static std::shared_ptr<DeviceRuntime> load(DeviceType type, const std::string& path = {});
 
   /// The device of the calling thread from now on.

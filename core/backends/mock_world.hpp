@@ -16,8 +16,8 @@
 
 namespace capstan {
 
-/// What the mock backends of one world share. The values are computed by Capstan's own engine, when
-/// the last rank has made its call. Thread-safe.
+/// The state that the mock backends of one world share. Capstan's own engine computes the values,
+/// when the last rank has made its call. Thread-safe.
 class MockWorld : public std::enable_shared_from_this<MockWorld> {
  public:
   struct Options {

@@ -23,7 +23,7 @@ class NativeOperation {
   virtual ~NativeOperation() = default;
   /// Whether it has ended; moves it on where the library needs that. Throws its error.
   virtual bool test() = 0;
-  /// Of a receive that has ended.
+  /// The message of a receive that has ended.
   virtual std::optional<MessageInfo> message() const { return {}; }
   /// Why it has not ended, for TimedOut: "rank 1 has not called it". May be empty.
   virtual std::string missing() const { return {}; }

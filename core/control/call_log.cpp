@@ -18,7 +18,7 @@ CallMark mark_in(const CallRecord& record) {
           .tensor = record.tensor.load(std::memory_order_relaxed)};
 }
 
-/// What stands for a call's details in its mark; never 0.
+/// The key of a call's details, from its mark; never 0.
 std::uint64_t key_of(const CallMark& mark) {
   return extend(mark.count, mark.root) | 1;
 }

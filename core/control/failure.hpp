@@ -22,7 +22,7 @@ struct Failure {
 
   /// Throws the exception type of this kind.
   [[noreturn]] void raise() const;
-  /// What raise() throws.
+  /// The exception that raise() throws.
   std::exception_ptr exception() const;
 
   /// The failure that an exception describes.

@@ -50,7 +50,7 @@ struct alignas(64) AbortRecord {
   char text[text_bytes];
 };
 
-/// What a rank waits for, for as long as it waits; see WaitBoard. Only the one in the segment of
+/// The wait of a rank, for as long as it waits; see WaitBoard. Only the one in the segment of
 /// the world is used. Words become visible one by one: the first is a checksum of the others.
 struct alignas(64) WaitRecord {
   static constexpr std::size_t word_count = 16;
@@ -59,8 +59,8 @@ struct alignas(64) WaitRecord {
 };
 static_assert(sizeof(WaitRecord) == 128);
 
-/// What a CallRecord has a digest of only: the name of a user's operation, or the first of several
-/// counts. Written when the first call of a kind is prepared, for the texts of errors.
+/// The details of a call of which a CallRecord has only a digest: the name of a user's operation,
+/// or the first of several counts. Written when the first call of a kind is prepared, for errors.
 struct alignas(64) CallNote {
   static constexpr std::size_t count_room = 24, name_room = 48;
 

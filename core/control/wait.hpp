@@ -11,7 +11,7 @@
 
 namespace capstan {
 
-/// What a rank waits for, as it tells the others.
+/// The wait of a rank, as it publishes it to the others.
 struct Wait {
   enum class Kind : std::uint8_t {
     none,        ///< it does not wait, or not for long

@@ -46,7 +46,7 @@ class WaitBoard {
   /// Takes in what others have published.
   void look(Clock::time_point now);
 
-  /// What another rank has published about itself, and when that last changed.
+  /// The state that another rank has published about itself, and the time of its last change.
   struct Seen {
     Wait wait{};
     std::uint64_t beat = 0, calls = 0;

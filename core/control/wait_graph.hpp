@@ -11,7 +11,7 @@
 
 namespace capstan {
 
-/// What one rank knows of another when it asks who keeps it waiting.
+/// The view that a rank has of another one when it looks for the rank that keeps it waiting.
 struct RankView {
   Wait wait{};
   bool quiet = false;    ///< it has shown no sign of life for so long that it no longer runs

@@ -33,11 +33,11 @@ class ScaledSchedules::Scale {
       scratch_.push_back(scratch_.back() + begin_of((cuts[i] - cuts[i - 1]) / of.unit_));
   }
 
-  /// Of a class of a block.
+  /// The length of a class of a block.
   Elements length(std::size_t number) const {
     return Elements{block_[number + 1] - block_[number]};
   }
-  /// Of a cut.
+  /// The offset of a cut.
   Elements offset(Buffer buffer, Elements cut) const {
     if (buffer == Buffer::scratch) {
       const std::size_t number = index_of(of_.cuts_.scratch, cut.value());

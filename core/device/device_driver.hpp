@@ -30,7 +30,7 @@ struct DeviceMemoryHandle {
   std::array<std::byte, 64> bytes{};
 };
 
-/// What an address of a device belongs to.
+/// The allocation that an address of a device belongs to.
 struct DeviceAllocation {
   std::uintptr_t begin = 0;
   std::size_t bytes = 0;

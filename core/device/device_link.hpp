@@ -7,7 +7,7 @@ namespace capstan {
 
 class DeviceDriver;
 
-/// What a device crosses to reach memory of a rank, nearest first.
+/// The link that a device crosses to reach memory of a rank, nearest first.
 enum class DeviceLink : std::uint8_t {
   memory,  ///< the ranks share the device
   direct,  ///< a link of the devices' own: NVLink, xGMI

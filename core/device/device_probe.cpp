@@ -9,7 +9,7 @@
 
 namespace capstan {
 
-/// What the thread that asks and the one that looks share.
+/// The state that the thread which asks and the thread which queries the driver share.
 struct DeviceProbe::Question {
   std::atomic<bool> open = false;
   std::atomic<int> error = 0;

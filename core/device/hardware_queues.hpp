@@ -9,7 +9,7 @@ struct HardwareQueues {
   const char* variable = "";  ///< the environment variable that the driver reads their number from
 };
 
-/// What the environment variable says, from 1 to `most`; `usual` where it is not set.
+/// The queues that the environment variable sets, from 1 to `most`; `usual` where it is not set.
 HardwareQueues hardware_queues_of(const char* variable, int usual, int most);
 
 }  // namespace capstan

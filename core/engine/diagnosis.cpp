@@ -14,7 +14,7 @@ bool is_gone(const Suspect& suspect) {
   return suspect.state == State::dead || suspect.state == State::left;
 }
 
-/// What a rank has not done that another waits for.
+/// The action that a rank owes and that `waiter` waits for, as text.
 std::string omission(const Suspect& suspect, const std::string& waiter) {
   const Wait& wait = suspect.wait;
   const auto tag = wait.number == Wait::any_tag ? "" : fmt::format(" with tag {}", wait.number);

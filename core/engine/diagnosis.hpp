@@ -26,7 +26,7 @@ class Diagnosis {
   /// "rank 3 (host b, process 4711) has not called all_reduce(8 x f32, sum) by flat #640; 2 ranks
   /// wait for it, the longest 12.4 s", for each of the culprits.
   std::string verdict() const;
-  /// What to do about it.
+  /// Advice to the user on what to do about the culprits.
   std::string advice() const;
   /// "Who waits for whom: rank 0 for rank 1 in a receive with tag 7, 1.0 s; ...".
   std::string chain() const;

@@ -292,7 +292,7 @@ bool Engine::run_tasks() {
 
 inline void Engine::before_call(const CachedPlan& plan, const void* input, void* output) {
   if (machine_.huge_pages) {
-    // Of calls in place the output holds more: ranks that only receive have no input.
+    // The output is the longer buffer of a call in place: ranks that only receive have no input.
     recurring_.use(output, plan.plan.output_bytes);
     if (output != input) recurring_.use(input, plan.plan.input_bytes);
   }

@@ -140,9 +140,9 @@ class Engine {
   /// Checks peers and the time, and fails what is pending if need be. Called now and then while
   /// nothing moves.
   void check(Time now);
-  /// What its operations have waited for since the check before the last one.
+  /// The merged waits of this rank's operations, without those that have just begun.
   Wait wait(Time now) const;
-  /// What this rank knows of the communicator now. Thread-safe.
+  /// A report of what this rank knows of the communicator now. Thread-safe.
   StateReport state_report();
   /// Detaches the task of an operation from its buffers; false if it is not here (any more).
   bool detach(const Operation& operation);
@@ -258,8 +258,8 @@ class Engine {
   std::list<Probe> probes_;  // of callers that wait for a message
 
   Autotuner::Time call_began_ = 0;  // of a timed call
-  /// What an observer counts as its begin: with the look-up of its plan, and with moving its
-  /// buffers into huge pages. `entered_`: of a call that is to begin at once; 0: none.
+  /// The begin of a call for its observer: before the look-up of its plan, and before its buffers
+  /// move into huge pages. `entered_`: the same of a call that is to begin at once; 0: none.
   Autotuner::Time observed_from_ = 0, entered_ = 0;
   std::shared_ptr<CallObserver> observer_;
   std::atomic<bool> shared_buffers_ = false;

@@ -17,9 +17,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Of several ranks that end together all are named, though one is noticed first.
+// Ranks that end together are all named: others may end so long after the first that is noticed.
 constexpr auto others_may_end = 15ms;
-// Shorter waits are not told.
+// Shorter waits are not published.
 constexpr auto shortest_wait = 10ms;
 
 }  // namespace

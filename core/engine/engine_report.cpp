@@ -1,4 +1,4 @@
-// What the engine tells about itself and its peers, on demand.
+// Reports of the engine about itself and its peers, on demand.
 
 #include <fmt/format.h>
 

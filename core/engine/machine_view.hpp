@@ -33,7 +33,7 @@ struct MachineView {
   bool huge_pages = false;        ///< every rank may put its buffers into huge pages, and can
   bool autotunes = false;         ///< every rank wants calls to be measured
   Bytes cached_buffers{8 << 20};  ///< input and output of a rank that the last cache has room for
-  /// What a profile says, the same on all ranks; null: nothing.
+  /// The measured times in a profile, the same on all ranks; null: none.
   std::shared_ptr<const MeasuredTimes> measured{};
   ModelScales scales{};         ///< of the model, from the same profile
   bool oversubscribed = false;  ///< ranks on this host share cores: waits yield them early

@@ -45,7 +45,7 @@ struct TunedCalls {
   std::shared_ptr<const Call> meeting{};
 };
 
-/// What plans depend on besides the call: the same on all ranks but for `self`.
+/// The facts besides the call that plans depend on: the same on all ranks but for `self`.
 struct PlanContext {
   Hosts hosts{1};
   Rank self{};
@@ -120,7 +120,7 @@ class PlanCache {
 
   /// The choice by which a call runs or, while its candidates are measured, is expected to run.
   Choice choice(const Call& call);
-  /// What the autotuner has found, for each collective and size: times of f32, if these were
+  /// The findings of the autotuner for each collective and size: times of f32, if these were
   /// measured.
   std::vector<MeasuredCell> autotuned() const;
   /// How a message to or from `peer` is expected to travel: as a broadcast between the two ranks.

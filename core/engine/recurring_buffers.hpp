@@ -18,7 +18,7 @@ class RecurringBuffers {
  public:
   using Time = std::chrono::nanoseconds;
 
-  /// What the system does.
+  /// The functions of the system: its clock, and moving memory into huge pages.
   struct System {
     std::function<Time()> now;
     /// Moves the part of a buffer that is in one of its HugePlaces. False if that is impossible.

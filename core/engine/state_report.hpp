@@ -12,8 +12,8 @@
 
 namespace capstan {
 
-/// What one rank knows of a communicator at one moment: what it does itself, and what the others
-/// have told.
+/// The state of a communicator as one rank knows it at one moment: what the rank does itself, and
+/// what the others have published.
 struct StateReport {
   /// A rank of the communicator.
   struct Member {

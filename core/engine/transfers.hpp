@@ -7,8 +7,8 @@
 
 namespace capstan {
 
-/// What a transfer does, in the order in which transfers run. An operation works on the buffers
-/// that the last step before it has written.
+/// The steps of a transfer, in the order in which they run. An operation works on the buffers that
+/// the last step before it has written.
 ///
 ///   caller's buffers ── gather ─► dense memory ── stage ─► host memory ── scale ─► operation
 ///   caller's buffers ◄─ scatter ─ dense memory ◄─ unstage ─ host memory ◄──────── operation

@@ -8,7 +8,7 @@
 namespace capstan {
 namespace {
 
-/// What nlohmann's message says behind its own position.
+/// The part of nlohmann's message that follows the position in it.
 std::string reason_of(const std::string& message) {
   const std::size_t at = message.find(": ");
   return at == std::string::npos ? message : message.substr(at + 2);

@@ -8,8 +8,8 @@
 
 namespace capstan {
 
-/// What all ranks do in one call of one size, with what the algorithm promises: the contents of a
-/// schedule file.
+/// The schedules of all ranks for one call of one size, with what the algorithm promises: the
+/// contents of a schedule file.
 struct ScheduleSet {
   std::string algorithm;
   std::string summary;

@@ -74,8 +74,8 @@ void LocalRanks::handle(std::span<const pollfd> entries) {
     for (const Stream stream : {Stream::output, Stream::errors}) drain(process, stream);
 }
 
-/// What a rank has written before its end lies in the pipe. Processes that it left behind, outside
-/// of its group, may keep the pipe open and write for ever.
+/// Forwards what the rank has left in the pipe. Processes of the rank outside of its group may keep
+/// the pipe open and write for ever: there are no more reads than a full pipe needs.
 void LocalRanks::drain(Process& process, Stream stream) {
   FileDescriptor& from = stream == Stream::output ? process.child.output : process.child.errors;
   const int reads = from.valid() ? 1 + ::fcntl(from.get(), F_GETPIPE_SZ) / most_at_once : 0;

@@ -22,8 +22,8 @@ class SignalsFrom {
   /// `exports`: of the sender.
   SignalsFrom(const Schedule& sender, const Exports& exports, Rank receiver);
 
-  /// What the next signal announces. Nothing for a wait without a signal, which the verifier
-  /// refuses.
+  /// The bytes that the next signal announces. Nothing for a wait without a signal, which the
+  /// verifier refuses.
   const std::vector<Arrival>& next();
 
  private:

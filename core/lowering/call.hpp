@@ -72,7 +72,7 @@ struct CallMark {
 /// How a call runs, as far as ranks have to agree about it.
 struct CallManner {
   std::uint8_t algorithm = 0;  ///< index in the registry, below 128
-  /// Of an algorithm that was added at run time: the digest of its schedules.
+  /// The digest of the schedules of an algorithm that was added at run time.
   std::uint64_t digest = 0;
   std::uint8_t protocol = 0;
   Elements block{};
@@ -87,7 +87,7 @@ constexpr std::uint64_t extend(std::uint64_t history, std::uint64_t digest) {
   return (std::rotl(history, 23) ^ digest) * 0x9e37'79b9'7f4a'7c15;
 }
 
-/// What a mark holds a digest of only.
+/// The details of a call of which a mark has only a digest.
 struct CallDetails {
   std::string operation{};              ///< the name of a user's operation
   std::vector<std::uint64_t> counts{};  ///< the first of several counts

@@ -20,7 +20,7 @@ ByRank<Schedule> schedules_of(const Algorithm& algorithm, const Hosts& hosts, co
 std::vector<Protocol> protocols_of(const Algorithm& algorithm, const Hosts& hosts);
 /// Whether the executor runs an algorithm in place in this protocol.
 bool may_be_in_place(const Algorithm& algorithm, Protocol protocol);
-/// What the proof of its schedules holds an algorithm to.
+/// The options for the proof of an algorithm's schedules: what the algorithm is held to.
 proof::ProofOptions proof_options(const Algorithm& algorithm, bool in_place);
 /// `scale` elements. In v-collectives each rank has a count of its own, up to `scale`.
 Shape stream_shape(Collective collective, int ranks, int scale, int root);
@@ -53,12 +53,12 @@ struct AlgorithmProof {
   AlgorithmProof& operator+=(AlgorithmProof&& other);
 };
 
-/// What an algorithm guarantees where a proof has succeeded.
+/// The guarantees of an algorithm where a proof has succeeded.
 struct DerivedProof {
   AlgorithmProof proof{};
   Guarantees guarantees{};
 
-  /// What holds in both.
+  /// Keeps the guarantees that hold in both.
   DerivedProof& operator+=(DerivedProof&& other);
 };
 

@@ -29,7 +29,7 @@ Schedule KeptSchedules::schedule(const Group& group, const Shape& shape) const {
 
 namespace {
 
-/// So many equal blocks in a row are proven. Slots rotate over three, so that each is used twice.
+/// The most equal blocks in a row that are proven. Slots rotate over three, so each is used twice.
 constexpr std::size_t most_alike = 6;
 
 /// The same call with fewer equal blocks in a row; of an average, so that the marks of complete

@@ -27,7 +27,7 @@ class Foreign {
     if (value > most) refuse(field, value);
     return value;
   }
-  /// What must hold for a value.
+  /// Refuses the value unless `holds`.
   void require(bool holds, std::string_view field, std::uint64_t value) const {
     if (!holds) refuse(field, value);
   }

@@ -13,7 +13,7 @@
 
 namespace capstan {
 
-/// What happens around a fork().
+/// The handlers of a fork().
 struct ForkHandlers {
   static void before() { objects_mutex().lock(); }
   static void in_parent() { objects_mutex().unlock(); }

@@ -40,7 +40,7 @@ std::optional<std::string> RateLimitedWarnings::text_at(Clock::time_point now, s
   return fmt::format("{} {}: {}{}", about_, printable(who), printable(what), more);
 }
 
-/// Of too many causes, forgets the one that has not occurred for longest.
+/// The entry of a cause. A new one replaces, of too many, the one that occurred longest ago.
 RateLimitedWarnings::Cause& RateLimitedWarnings::cause_of(std::string_view what) {
   const auto found = causes_.find(what);
   if (found != causes_.end()) return found->second;

@@ -40,7 +40,7 @@ class RateLimitedWarnings {
   /// `what` is the cause.
   void warn(std::string_view who, std::string_view what);
 
-  /// What warn() would write at this time, if anything.
+  /// The text that warn() would write at this time, if any.
   std::optional<std::string> text_at(Clock::time_point now, std::string_view who,
                                      std::string_view what);
 

@@ -79,7 +79,7 @@ class Optimizer::Impl {
     return capstan::bytes_of(std::max(request.input_count, request.output_count),
                              size_of(request.type));
   }
-  /// Of no call that is not recorded.
+  /// The algorithm of a call, for its record; empty where it is not known or nothing is recorded.
   std::string algorithm_of(const Request& request) const {
     if (!profiler.enabled()) return {};
     if (communicator) return communicator->algorithm(request);

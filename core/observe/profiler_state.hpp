@@ -13,7 +13,7 @@ namespace capstan {
 
 OperationProfile profile_of(const Recording& recording, const StoredOperation& operation);
 
-/// What the copies of a profiler share.
+/// The state that the copies of a profiler share.
 struct ProfilerState {
   explicit ProfilerState(const ProfilerOptions& options)
       : recording(options.capacity, options.file), steps(options.steps) {}

@@ -46,7 +46,7 @@ class Recording {
   /// In memory of this process or, if it has a name, in a new file, which replaces an older one.
   /// Throws InvalidArgument for a capacity of 0 or beyond most_operations, SystemError.
   explicit Recording(std::size_t capacity, const std::string& file = {});
-  /// What another process has written or is writing, to be read. Throws SystemError,
+  /// Opens what another process has written or is writing, to be read. Throws SystemError,
   /// InvalidArgument for a file that is no recording.
   static Recording open(const std::string& file);
 

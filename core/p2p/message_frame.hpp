@@ -25,11 +25,11 @@ struct MessageFrame {
   std::int32_t tag = 0;
   std::uint64_t size = 0;  ///< of the message
   std::uint64_t id = 0;    ///< of an offer, numbered by its sender
-  /// Of an offer: where the receiver reads it. On the sender's host, its address there; elsewhere,
-  /// ExposedMemory::address().
+  /// The address by which the receiver reads an offer. On the sender's host, the address there;
+  /// elsewhere, ExposedMemory::address().
   std::uint64_t address = 0;
-  /// Of an offer: by what the receiver reads it. On the sender's host, the allocation that contains
-  /// it (shared::AllocationId); elsewhere, ExposedMemory::key(). 0: by neither.
+  /// The memory that the receiver reads an offer from. On the sender's host, the allocation that
+  /// holds it (shared::AllocationId); elsewhere, ExposedMemory::key(). 0: by neither.
   std::uint64_t memory = 0;
   std::uint32_t payload = 0;  ///< bytes that follow the header
   std::uint32_t shape = 0;    ///< a digest of a tensor's shape, or 0

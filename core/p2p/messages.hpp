@@ -31,10 +31,10 @@ class Peers;
 /// the order in which they were sent, receives match them in the order in which they were posted,
 /// and unexpected messages are stored.
 ///
-/// What a rank stores is bounded (Options::unexpected). Its peers send a short message eagerly as
-/// long as they have credit; without credit they offer it, and the data stay with them until a
-/// receive matches. Both kinds travel in one ring, so that their order is kept. A sender never
-/// waits for credit, so that flow control adds no way to deadlock.
+/// The messages that a rank stores are bounded (Options::unexpected). Its peers send short messages
+/// eagerly as long as they have credit. Without credit they offer a message, and keep its data
+/// until a receive matches. Both kinds travel in one ring, so that their order is kept. A sender
+/// never waits for credit, so that flow control adds no way to deadlock.
 ///
 /// Nothing here blocks. Used by one thread at a time.
 class Messages {
@@ -62,8 +62,8 @@ class Messages {
     /// A digest of the tensor's shape, 0 if there is none: sent along, or expected by a receive,
     /// which the message then fills.
     std::uint32_t shape = 0;
-    /// Of a receive of any length: gives the memory for a message of a type and size in bytes. An
-    /// exception is the error of the transfer, and the message is dropped.
+    /// Allocates the memory of a receive of any length, for a message of a type and size in bytes.
+    /// An exception is the error of the transfer, and the message is dropped.
     std::function<std::byte*(std::optional<DataType>, std::uint64_t)> allocate{};
     /// Owns the memory at `data`, where that is a host copy of memory on a device.
     std::shared_ptr<void> memory{};
@@ -75,9 +75,9 @@ class Messages {
     /// Has kernels see what a card has written to the device. An exception is the error of the
     /// transfer.
     std::function<void()> flush{};
-    /// Of an offer to another host: its receiver's network card may read it.
+    /// The memory of an offer to another host, which the receiver's network card may read.
     std::shared_ptr<ExposedMemory> exposed{};
-    /// Of a receive: the read by this rank's network card.
+    /// The read by this rank's network card that a receive has begun.
     std::shared_ptr<RemoteRead> read{};
     Time since{};  ///< when check() first saw it wait since its last progress
   };
@@ -95,7 +95,7 @@ class Messages {
   Messages(Peers& peers, Bytes offset, const Options& options);
 
   static Bytes area(int ranks, Bytes ring);
-  /// What storing an unexpected message takes from Options::unexpected: its data, and what is kept
+  /// The bytes of Options::unexpected that an unexpected message uses: its data, and what is kept
   /// about it.
   static Bytes stored_bytes(std::uint64_t size) { return Bytes{size + 128}; }
 

@@ -86,7 +86,7 @@ Messages::TransferPointer Messages::take_offer(Rank peer, std::uint64_t id) {
   return transfer;
 }
 
-/// What this rank has offered has been received, or dropped.
+/// Completes an offer of this rank that has been received, or dropped.
 void Messages::end_offer(Rank peer, std::uint64_t id) {
   if (const TransferPointer transfer = take_offer(peer, id))
     finish(transfer, nullptr, self_.value(), transfer->tag, transfer->size);

@@ -189,8 +189,8 @@ void Autotuner::Measurement::end_round() {
   in_a_row.clear();
 }
 
-/// What a call of this candidate takes in this round. Where ranks may run ahead of each other, the
-/// geometric mean of a call that is alone, which the first one of a turn is, and of one in a row.
+/// The logarithm of the time of a call by this candidate in this round. Where ranks may run ahead
+/// of each other: of the geometric mean of a call alone, a turn's first, and of one in a row.
 std::int64_t Autotuner::log_time_of(std::size_t candidate) const {
   const Measurement& measured = measurements_[candidate];
   if (waits_for_all_ || shares_cores_) return log_time(typical_time(measured.seconds));

@@ -93,7 +93,7 @@ class Autotuner {
   /// The last decision, or before the first one the candidate with the least predicted time.
   const Choice& choice() const { return measurements_[winner_].choice; }
 
-  /// What the best candidates took, over all rounds. Empty before the first decision, and where
+  /// The times of the best candidates, over all rounds. Empty before the first decision, and where
   /// nothing had to be measured.
   std::vector<MeasuredWay> measured() const;
   std::uint64_t rounds() const { return rounds_; }
@@ -117,8 +117,8 @@ class Autotuner {
     };
     Choice choice;
     std::vector<Call> calls{};  ///< of this round, after its heat if it has one
-    // Of this round, of the calls that count, agreed on: all, and by turn the first one and the
-    // mean of those after it.
+    // The times of this round's calls that count, agreed on: of all; and by turn, of the first one
+    // and the mean of those after it.
     std::vector<double> seconds{}, alone{}, in_a_row{};
     std::int64_t log_times = 0;  ///< the sum over all rounds of the logarithm of the typical time
 

@@ -38,9 +38,9 @@ enum class Obstacle : std::uint8_t {
 /// "ranks cannot read each other's memory (see capstan doctor)".
 std::string why(Obstacle obstacle, const Algorithm& algorithm);
 
-/// What stands between a call and an algorithm, whatever the protocol.
+/// The obstacle between a call and an algorithm, whatever the protocol.
 Obstacle obstacle(const Algorithm& algorithm, const Hosts& hosts, bool commutative);
-/// What stands between a call and an algorithm in a protocol. Packets are not looked at.
+/// The obstacle between a call and an algorithm in a protocol; never Obstacle::same.
 Obstacle obstacle(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts,
                   const Call& call, const LinkModel& model, bool wanted);
 

@@ -9,7 +9,7 @@
 
 namespace capstan {
 
-/// What one candidate took when it was measured.
+/// The measurement of one candidate.
 struct MeasuredWay {
   const Algorithm* algorithm = nullptr;
   Protocol protocol = Protocol::staged;
@@ -50,12 +50,12 @@ class MeasuredTimes {
   void add(MeasuredCell cell);
   bool empty() const { return cells_.empty(); }
 
-  /// What candidates take for calls of this kind and size, the fastest first. Between two sizes
+  /// The times of candidates for calls of this kind and size, the fastest first. Between two sizes
   /// that are at most `widest_gap` times apart, times are interpolated (logarithms over
-  /// logarithms), and the confidence is the lower one. What was measured at one of the two alone is
-  /// taken to grow as the fastest does, and counts less the farther away that size is. Elsewhere a
-  /// cell counts for sizes up to four times larger and down to four times smaller. No ways: nothing
-  /// that says so was measured.
+  /// logarithms), and the confidence is the lower one. A candidate that was measured at one of both
+  /// sizes is assumed to grow as the fastest does, and counts less the farther away that size is.
+  /// Elsewhere a cell counts for sizes up to four times larger and down to four times smaller. No
+  /// ways: nothing that says so was measured.
   MeasuredCell at(Collective collective, int ranks, int hosts, Bytes bytes) const;
 
  private:

@@ -16,7 +16,7 @@
 
 namespace capstan {
 
-/// What rules ask about a call.
+/// The facts of a call that rules ask for.
 struct RuledCall {
   Collective collective = Collective::all_reduce;
   Bytes bytes{};  ///< of the largest buffer

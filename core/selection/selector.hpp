@@ -28,7 +28,7 @@ RuledCall ruled_call(const Call& call, const Hosts& hosts);
 /// peers have not mapped, without operations of the program or counts per rank.
 bool is_measured_kind(const Call& call);
 
-/// What a decision rests on.
+/// The source of a decision.
 enum class Source : std::uint8_t { rule, profile, model };
 std::string_view name_of(Source source);
 

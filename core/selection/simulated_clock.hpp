@@ -11,7 +11,7 @@ class Clock {
  public:
   double now() const { return now_; }
   const PredictedTime& spent() const { return spent_; }
-  /// What the core has done; the rest of the time the rank waited.
+  /// The time in which the core has worked; the rest of the time the rank waited.
   double busy() const { return busy_; }
   void latency(double time) { work(time, spent_.latency); }
   void bandwidth(double time) { work(time, spent_.bandwidth); }

@@ -59,7 +59,7 @@ class Simulation {
   }
 
  private:
-  /// What each core of the busiest host has done since then, where its ranks share them evenly; 0
+  /// The work of each core of the busiest host since `before`, where its ranks share them evenly; 0
   /// where each rank has a core.
   double work_per_core(const ByRank<Clock>& before) const {
     if (!model_.shares_cores) return 0;
@@ -282,15 +282,15 @@ class Simulation {
            program.destinations(op).front().place == Place::output;
   }
 
-  /// Of a byte to the own buffers. Copies out of staging buffers and peers' memory include the cost
-  /// of writing to the cache, and those of peers' memory also that of writing to DRAM.
+  /// The cost of writing a byte to the own buffers. Copies out of staging buffers and peers' memory
+  /// include the cost of writing to the cache, and those of peers' memory also that of DRAM.
   double cost_of_writing(const Op& op, const Operand& source) const {
     if (op.source_count > 1 || is_local(source)) return local_byte_;
     return source.place == Place::staging ? dram_byte() : 0;
   }
 
-  /// What a byte of the own buffers costs where they are in DRAM, beyond what it costs in the
-  /// cache.
+  /// The cost of a byte of the own buffers where they are in DRAM, beyond its cost where they are
+  /// in the cache.
   double dram_byte() const { return local_byte_ - model_.local_byte; }
 
   /// `own_byte`: what a byte costs that is written to a buffer of this rank.
@@ -349,7 +349,7 @@ class Simulation {
     double begin, end;
   };
 
-  /// What a read or write takes without others at the same time.
+  /// The time of a read or write without others at the same time.
   struct Transfer {
     double fixed, moving;
     double alone() const { return fixed + moving; }

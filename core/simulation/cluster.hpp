@@ -9,7 +9,7 @@
 
 namespace capstan {
 
-/// What a rank takes for its own part of a call, in nanoseconds; per byte where the name says so.
+/// The costs of a rank's own part of a call, in nanoseconds; per byte where the name says so.
 /// `send` and `receive` are LogGP's overheads of a message. Defaults: a message through a network
 /// card that moves the data itself, and memory as core/selection's LinkModel has it.
 struct RankCosts {
@@ -23,8 +23,8 @@ struct RankCosts {
   double reduce_byte = 0.008;  ///< of each source that is combined, on top
 };
 
-/// What ranks on GPUs take where nothing else is known: they copy and combine as fast as memory of
-/// 2 TB/s lets them.
+/// The costs of ranks on GPUs where nothing else is known: they copy and combine as fast as memory
+/// of 2 TB/s lets them.
 RankCosts gpu_costs();
 
 /// The cost that is called so in options and files, such as "cpu-byte"; null if there is none.

@@ -32,7 +32,7 @@ struct RankScripts {
   bool differs = false;  ///< `last` is in use
 };
 
-/// What disturbs the ranks.
+/// The disturbances of the ranks.
 struct Disturbance {
   std::vector<double> late;    ///< by rank: when it makes the call; empty: all at once
   std::vector<double> slower;  ///< by rank: a factor of its own work; empty: none

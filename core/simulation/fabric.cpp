@@ -217,7 +217,7 @@ std::vector<LinkClass> classes_of(const FabricSpec& spec) {
   throw InvalidArgument(what);
 }
 
-/// Of each link its load is kept: 32 bytes.
+/// The most links between switches: the load of each link is kept, in 32 bytes.
 constexpr double most_links = 100e6;
 
 /// The links between switches, before they are counted in ints.

@@ -91,7 +91,7 @@ std::vector<RankScripts> scripts_of(const ClusterCall& call, const Cluster& clus
   return all;
 }
 
-/// How many of so many blocks are simulated.
+/// The number of blocks that are simulated, of all `blocks`.
 std::uint64_t simulated_blocks(std::uint64_t blocks, std::uint64_t steps, std::uint64_t most) {
   constexpr std::uint64_t least = 4;
   const std::uint64_t possible = std::max(least, most / std::max<std::uint64_t>(steps, 1));

@@ -39,8 +39,8 @@ RankClasses classes_of(const ClusterCall& call, const Cluster& cluster);
 /// the cluster. A pure function.
 Forecast forecast(const ClusterCall& call, const Cluster& cluster);
 
-/// How many steps a simulation of the call would run, about: as many for each rank as rank 0 has.
-/// Cheap.
+/// About the number of steps that a simulation of the call would run: as many for each rank as for
+/// rank 0. Cheap.
 std::uint64_t steps_of(const ClusterCall& call, const Cluster& cluster);
 
 /// A time that the call takes at least, from what rank 0 has to do; in nanoseconds. Cheap.

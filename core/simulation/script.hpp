@@ -8,7 +8,7 @@
 
 namespace capstan {
 
-/// What takes a rank time.
+/// The actions that take a rank time.
 ///
 ///   work    computes and copies for `amount` nanoseconds
 ///   read    reads `amount` bytes of the memory of a peer on its host, or writes them there

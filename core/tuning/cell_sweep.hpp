@@ -23,7 +23,7 @@ class CellSweep {
   bool finished() const { return stage_ == Stage::finished; }
   /// The candidates of the next round.
   std::vector<MeasuredWay> round() const;
-  /// What each candidate of the round took, in nanoseconds.
+  /// Notes the time of each candidate of the round, in nanoseconds.
   void note(const std::vector<double>& nanoseconds);
   /// All candidates with their times, the fastest first.
   MeasuredCell result() const;

@@ -19,8 +19,8 @@ enum class TuningFormat : std::uint8_t {
 /// "nccl", "openmpi4", "openmpi6", "ucc". Empty when `word` is none of them.
 std::optional<TuningFormat> tuning_format_named(std::string_view word);
 
-/// What a profile found, for another library: for each kind and size the fastest of those measured
-/// algorithms that the library has, too. It decides itself where it has none.
+/// A profile's choices for another library: for each kind and size the fastest of the measured
+/// algorithms that the library has, too. Without a choice the library decides itself.
 std::string export_profile(const Profile& profile, TuningFormat format);
 
 }  // namespace capstan

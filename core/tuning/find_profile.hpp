@@ -26,13 +26,13 @@ std::string user_profile_path(const Fingerprint& machine);
 /// too: the log says why. Throws InvalidArgument for a named file that is missing or bad.
 ProfileText find_profile(const std::string& named, const Machine& machine);
 
-/// What a profile decides in worlds with this network between hosts.
+/// The contents of a profile for worlds with one network between hosts.
 struct ProfileContent {
   std::shared_ptr<const MeasuredTimes> measured;  ///< null: no cells
   ModelScales scales;
 };
 
-/// What the text of a profile says; nothing where there is none. Throws InvalidArgument.
+/// The contents of a profile's text; nothing where there is none. Throws InvalidArgument.
 ProfileContent content_of(const ProfileText& profile, const std::string& network);
 
 /// The text of a file. Throws InvalidArgument.

@@ -93,8 +93,8 @@ class Ways {
   std::vector<std::vector<Way>> cells_;
 };
 
-/// What the fit makes as small as it can: the error, and a little for every factor that leaves 1,
-/// so that factors which matter to no way stay.
+/// The value that the fit minimises: the error, and a little for every factor that differs from 1,
+/// so that factors which matter to no way stay at 1.
 double penalty(Ways& ways, const ModelScale& scale) {
   constexpr double of_factor = 0.005;
   double sum = ways.error(scale);

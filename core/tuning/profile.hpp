@@ -34,7 +34,7 @@ struct MeasuredGroup {
   void put(MeasuredCell cell);
 };
 
-/// What `capstan tune` has measured on one machine. docs/profile.schema.json describes its file.
+/// The measurements of `capstan tune` on one machine. docs/profile.schema.json describes the file.
 struct Profile {
   static constexpr int format = 1;
 
@@ -50,7 +50,7 @@ struct Profile {
 Profile parse_profile(std::string_view text, const std::string& file);
 std::string to_json(const Profile& profile);
 
-/// What a profile says about calls between hosts over this network, and on one host. `file` is
+/// The times in a profile of calls between hosts over this network, and on one host. `file` is
 /// named in explanations.
 MeasuredTimes measured_times(const Profile& profile, const std::string& network,
                              const std::string& file);

@@ -9,7 +9,7 @@ namespace capstan {
 /// The time of day as profiles have it: 2026-11-25T06:00:00Z.
 std::string utc_now();
 
-/// What becomes of a profile of another machine or version.
+/// The treatment of a profile of another machine or version.
 enum class OtherProfile { is_refused, is_replaced };
 
 /// The profile in a file; a new one for this machine and version if there is no file. Throws

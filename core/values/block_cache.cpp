@@ -29,7 +29,7 @@ constexpr int batch_blocks = 64;
 /// The most batches of a class that are kept for other threads.
 constexpr int kept_batches = 128;
 
-/// What lies in a free block.
+/// The links in a free block.
 struct Block {
   Block* next;
   Block* next_batch;  // in the first of a batch
@@ -84,8 +84,8 @@ class Depot {
 
 constinit std::array<Depot, classes> depots;
 
-/// What a thread keeps of one class. Two batches, so that a thread that allocates and frees by
-/// turns does not go to the depot each time.
+/// The free blocks of one class that a thread keeps. Two batches, so that a thread that allocates
+/// and frees by turns does not go to the depot each time.
 struct Kept {
   Batch first{}, second{};
 

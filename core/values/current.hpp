@@ -16,7 +16,7 @@ struct Cause {
   bool received = false;
 };
 
-/// What this thread does.
+/// The task and the scheduler that this thread runs.
 struct Current {
   TaskPromise* task = nullptr;  ///< the outermost of those that await each other
   Scheduler* scheduler = nullptr;

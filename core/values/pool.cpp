@@ -146,7 +146,7 @@ Pool::~Pool() {
     node->woken.notify_all();
   }
   for (auto& worker : impl_->workers) worker->thread.join();
-  // What becomes ready from now on runs here.
+  // Tasks that become ready from now on run here.
   Worker last;
   last.pool = this;
   last.node = impl_->nodes[0].get();

@@ -22,7 +22,7 @@ std::atomic<Recorder*> recorder{nullptr};
 
 namespace {
 
-/// What tasks did with which epochs of which values, as a graph and as a trace.
+/// A record of what tasks did with which epochs of which values, as a graph and as a trace.
 class Graph final : public Recorder {
  public:
   void epoch(const EpochQueue& queue, std::uint64_t number) override {

@@ -69,7 +69,7 @@ std::span<std::byte> bytes_of(Tensor& tensor) {
   return {tensor.data(), tensor.bytes().value()};
 }
 
-// What each collective starts, once its tensors are there.
+// The operations that collectives start, once their tensors are there.
 
 auto start_all_reduce(const Reducer& reducer) {
   return [reducer](Communicator& communicator, const Tensor& in, Tensor& out) {
@@ -173,7 +173,7 @@ AsyncTask run_gradient(Communicator& communicator, ReadBuffer<bool> after,
 
 }  // namespace
 
-/// Whose turn it is; and, in reverse, that of gradients.
+/// The turns of operations; and, in reverse, those of gradients.
 class Sequence::Order final : public detail::BackwardOrder {
  public:
   explicit Order(Communicator& communicator) : turn(std::in_place, communicator) {}

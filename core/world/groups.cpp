@@ -179,7 +179,7 @@ void together(Exchange& exchange, int rank, Purpose purpose, Step step) {
         fmt::format("rank {} could not form a group: another rank failed, see its error", rank));
 }
 
-/// Who agrees while a group is formed.
+/// The ranks that agree while a group is formed, and their exchange.
 struct Agreeing {
   Exchange& exchange;
   bool members_alone;  ///< else all ranks of the parent

@@ -18,7 +18,7 @@ std::string option(const BackendConfig& config, const char* key) {
   return found == config.options.end() ? "" : found->second;
 }
 
-/// What the backends of one process and device stand on.
+/// The libraries and the configuration of the backends of one process and device.
 struct Place {
   std::shared_ptr<const NcclLibrary> library;
   std::shared_ptr<DeviceRuntime> runtime;

@@ -19,7 +19,7 @@ constexpr int newest = 29999;       // the end of major version 2
 constexpr int with_bf16 = 21000;    // 2.10: also averages
 constexpr int with_float8 = 22400;  // 2.24
 
-/// What Capstan's own libnccl.so.2 exports beside NCCL's functions (bindings/nccl).
+/// The symbol that Capstan's own libnccl.so.2 exports beside NCCL's functions (bindings/nccl).
 constexpr const char* mark_of_capstan = "ncclIsCapstan";
 
 struct Names {

@@ -291,10 +291,10 @@ Launch alone(const Variables& variables) {
   return {.local_rank = 0, .local_size = 1, .job = "alone", .launcher = "none"};
 }
 
-/// Of launches that one environment shows, the first being one of a single rank. Programs start
-/// torch's processes inside of other launchers' jobs, and torchrun is known to be the innermost; of
-/// two other launchers nothing tells which is. Slurm's variables are those of the step that started
-/// mpirun.
+/// The innermost of the launches that one environment shows, the first of which has a single rank.
+/// torchrun is the innermost, as programs start torch's processes inside of other launchers' jobs.
+/// Of two other launchers the order is unknown, and they are refused. Slurm beside mpirun does not
+/// count: its variables are those of the step that started mpirun.
 Launch innermost(const std::vector<Launch>& launches) {
   const Launch& first = launches.front();
   if (first.launcher == torchrun_names.launcher) return first;

@@ -150,7 +150,7 @@ void ServerLoop::admit(FileDescriptor socket, std::string peer) {
   connections_.emplace(fd, std::move(c));
 }
 
-/// Of those without a proof, the one whose time is up next came first.
+/// Closes the oldest connection without a proof, whose time is up first, if there are too many.
 void ServerLoop::make_room_for_stranger() {
   const auto is_stranger = [](const auto& entry) { return !entry.second->session.authenticated(); };
   const auto count = std::ranges::count_if(connections_, is_stranger);

@@ -31,7 +31,7 @@ class StoreClient final : public JobStore {
     /// The rank of this client; -1 for a client that is no rank.
     int rank = -1;
     int size = 0;
-    /// What serves the store, as errors name it.
+    /// The server of the store, as errors name it.
     std::string served_by = "the process that hosts the store";
     /// Some ranks were started by another process than this one, on this host or another. Errors
     /// then tell of addresses that only one host reaches.

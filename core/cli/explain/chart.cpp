@@ -27,7 +27,7 @@ report::Bars bars_of(const Survey& survey) {
   return bars;
 }
 
-/// What cannot run, by the reason.
+/// The candidates that cannot run, by reason.
 report::Table impossible_of(const Survey& survey) {
   std::map<std::string, std::string> names;
   for (const SurveyedWay& way : survey.ways)

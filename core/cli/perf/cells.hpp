@@ -8,7 +8,7 @@
 
 namespace capstan::cli {
 
-/// What `capstan perf` was asked for.
+/// The options of `capstan perf`.
 struct PerfOptions {
   std::vector<std::string> collectives{"all_reduce"};
   std::vector<int> ranks;

@@ -10,7 +10,7 @@ namespace capstan::cli {
 /// "12.5 MB".
 std::string amount(double bytes);
 
-/// What the links of one class carried.
+/// The load of the links of one class.
 struct ClassLoad {
   std::string name;
   int used = 0;

@@ -69,7 +69,7 @@ Hosts hosts_of(int ranks, int each) {
   return Hosts{std::move(host_of)};
 }
 
-/// What --topology and --fabric say; what is written as an option comes before the file.
+/// The cluster that --topology and --fabric describe; options override the file.
 TopologyFile described(const SimulateOptions& options) {
   TopologyFile file;
   if (!options.topology.empty()) file = read_topology(options.topology);

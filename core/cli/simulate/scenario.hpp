@@ -54,11 +54,11 @@ class Scenario {
   const std::vector<Way>& ways() const { return ways_; }
   /// The fastest one.
   const Forecast& best() const { return best_; }
-  /// What no algorithm can beat here.
+  /// The bound that no algorithm can beat here.
   PhysicalBound bound() const { return physical_bound(call_, cluster_); }
   /// The critical path of the fastest way.
   CriticalPath critical_path() const;
-  /// What the library would choose on such hosts, and why: "ring/staged, ...".
+  /// The library's choice on such hosts, and the reason for it: "ring/staged, ...".
   std::string own_choice() const;
 
  private:

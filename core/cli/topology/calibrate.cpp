@@ -43,7 +43,7 @@ double least_time(int calls, const std::function<void()>& before,
   return least;
 }
 
-/// What this core takes to copy and to combine, by the kernels that calls use.
+/// Measures how fast this core copies and combines, by the kernels that calls use.
 void measure_core(RankCosts& costs) {
   std::vector<float> a(long_floats, 1), b(long_floats, 2);
   constexpr std::size_t bytes = long_floats * sizeof(float);

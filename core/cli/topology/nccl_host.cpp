@@ -15,7 +15,7 @@ bool is_between(double value, double most) {
   return value == 0 || (value >= least_number && value <= most);
 }
 
-/// What a text says before the first character that is no part of a number; 0 if nothing.
+/// The number at the beginning of a text; 0 if there is none.
 double leading_number(const std::string& text) {
   double value = 0;
   std::from_chars(text.data(), text.data() + text.size(), value);

@@ -6,7 +6,7 @@
 
 namespace capstan::cli {
 
-/// What a file says of the hosts of a cluster, and of the network between them.
+/// The description of a cluster in a file: its hosts, and the network between them.
 struct TopologyFile {
   std::string summary;        ///< "8 GPUs with 25 GB/s ..."
   std::string network_place;  ///< where the network stands, for messages: "FILE:LINE:COLUMN"

@@ -24,7 +24,7 @@ class CellClock {
 
   /// Every candidate that can run here, with its predicted time.
   const MeasuredCell& candidates() const { return candidates_; }
-  /// What a call takes in each way, on the slowest rank, in nanoseconds: the mean of about so many
+  /// The time of a call in each way, on the slowest rank, in nanoseconds: the mean of about as many
   /// calls as fit into `turn` nanoseconds. The first call of a way does not count: it makes the
   /// plan, and absorbs the skew between ranks.
   std::vector<double> times(const std::vector<MeasuredWay>& ways, double turn, double most_calls);

@@ -14,7 +14,7 @@
 namespace capstan::cli {
 namespace {
 
-/// What the model should reach, and what a profile should.
+/// The times, as multiples of the fastest, within which choices of a model and a profile should be.
 constexpr double bound_of_model = 1.25, bound_of_profile = 1.05;
 
 Profile read(const std::string& file) {

@@ -8,7 +8,7 @@
 
 namespace capstan::cli {
 
-/// What `capstan tune` measures.
+/// The cells that `capstan tune` measures, and how it does so.
 struct SweepPlan {
   std::vector<Collective> collectives;
   std::vector<Bytes> sizes;

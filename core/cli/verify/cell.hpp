@@ -8,7 +8,7 @@
 
 namespace capstan::cli {
 
-/// What one line of `capstan verify` tells of: an algorithm on one world, at all sizes and roots.
+/// The subject of one line of `capstan verify`: an algorithm on one world, at all sizes and roots.
 struct ProofCell {
   const Algorithm* algorithm = nullptr;
   Hosts hosts;

@@ -31,11 +31,11 @@ class DeviceSegments {
   /// Throws InvalidArgument for more ranks than a lane's memory has room for.
   DeviceSegments(int ranks, int lanes, Bytes staging_region);
 
-  /// What plans for devices are made with.
+  /// The parts of the layout that plans for devices are made with.
   const SlotLayout& slots() const { return slots_; }
   const kernels::device::SegmentShape& shape() const { return shape_; }
   int lanes() const { return lanes_; }
-  /// Of one rank.
+  /// The bytes of one rank's segment.
   Bytes total() const { return of_lane() * static_cast<std::uint64_t>(lanes_); }
   Bytes of_lane() const { return Bytes{shape_.lane_bytes}; }
   /// The bytes at the beginning of a lane that have to be zero at first: signals and packets. The

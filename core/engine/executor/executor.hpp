@@ -38,7 +38,7 @@ struct Plan;
 /// Used by one thread at a time.
 class Executor {
  public:
-  /// What the call that runs is doing, for hang detection and error texts.
+  /// The state of the call that runs, for hang detection and error texts.
   struct Report {
     std::string position;       ///< what it waits for
     std::vector<Rank> awaited;  ///< the peers that it waits for, in rising order

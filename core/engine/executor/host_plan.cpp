@@ -100,8 +100,8 @@ HostProgram host_program_of(const Plan& plan, const BoundProgram& bound) {
   return program;
 }
 
-/// What the program throws gets the name of its operation. A child that the operation forks does
-/// not go on with the call.
+/// Runs a user's operation, whose name is added to what it throws. A child that the operation forks
+/// does not continue the call.
 void accumulate(const void* state, void* accumulator, const void* next, std::size_t count) {
   const auto& operation = *static_cast<const UserOperation*>(state);
   const unsigned generation = fork_generation.load(std::memory_order_relaxed);

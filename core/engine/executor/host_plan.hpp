@@ -13,8 +13,8 @@ struct HostOp : BoundOp {
   bool streams = false;      ///< the result goes past the cache
   bool from_memory = false;  ///< sources are in buffers, and these exceed the cache
   bool fits_packet = false;  ///< a copy in packets, of no more than one
-  /// Of a wait: the number of cache lines to prefetch when the signal arrives, and the operand in
-  /// which they begin.
+  /// The cache lines that a wait prefetches when the signal arrives: their number, and the operand
+  /// in which they begin.
   std::uint32_t prefetched_lines = 0, prefetched_operand = 0;
 };
 

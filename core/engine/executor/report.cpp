@@ -1,4 +1,4 @@
-// What a running call waits for, for hang detection and error texts.
+// Reports of what a running call waits for, for hang detection and error texts.
 
 #include <fmt/format.h>
 

@@ -353,10 +353,10 @@ class Communicator : public Collectives<Communicator>, public TensorCollectives<
   std::chrono::nanoseconds predicted_time(const Request& request) const;
   /// The same for a message to or from a rank. Throws InvalidArgument if there is no such rank.
   std::chrono::nanoseconds predicted_time(int peer, Bytes bytes) const;
-  /// What this rank does and knows of the others, now, in lines for people: operations that have
-  /// not ended, whom they wait for, in which step and since when, what every rank has told of
-  /// itself, and who keeps this one waiting. May be called by any thread, also while another one
-  /// waits in a call, and after a failure.
+  /// A report of what this rank does and knows of the others now, for people: operations that have
+  /// not ended, the ranks that they wait for, in which step and since when; what every rank has
+  /// published about itself; and which ranks keep this one waiting. Any thread may call it, also
+  /// while another one waits in a call, and after a failure.
   std::string report() const;
   /// The same as JSON. The members of "entries" have the names of PyTorch's flight recorder where
   /// these fit (collective_seq_id, profiling_name, state, is_p2p).

@@ -32,7 +32,7 @@ class AlgorithmRefused : public InvalidArgument {
       : InvalidArgument(message), rank_(rank), step_(step) {}
   /// The rank of the first finding that names a step; if none does, that of the first finding.
   Rank rank() const { return rank_; }
-  /// Of that rank's schedule, from 0; -1: none in particular.
+  /// The step in the schedule of rank(), from 0; -1: none in particular.
   int step() const { return step_; }
 
  private:

@@ -68,7 +68,7 @@ class Reducer {
   bool operator==(const Reducer&) const = default;
 
  private:
-  /// Of a std::function or a pointer to a function.
+  /// Whether `combine` is an empty std::function or a null pointer to a function.
   template <class Combine>
   static bool is_empty(const Combine& combine) {
     if constexpr (std::is_pointer_v<Combine> || requires { combine.operator bool(); })

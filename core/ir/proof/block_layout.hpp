@@ -11,13 +11,13 @@
 
 namespace capstan::proof {
 
-/// What a sequence of calls is held to, beyond the contracts of its collectives.
+/// The claims that a sequence of calls is held to, beyond the contracts of its collectives.
 struct Claims {
   bool ordered = false;    ///< see Guarantees
   bool same_sums = false;  ///< see Guarantees
 };
 
-/// What holds of the results, whether or not it was claimed.
+/// The facts that hold for the results, whether or not they were claimed.
 struct ResultFacts {
   bool ordered = true, same_sums = true;
 };

@@ -47,7 +47,7 @@ class Classes {
   Elements first_element(const Memory& memory, Elements number) const;
 
  private:
-  /// What follows from here on up to the next part lies on this axis, from its beginning.
+  /// A part of memory, up to the next part. It lies on `axis`, from the beginning of that axis on.
   struct Part {
     std::uint64_t begin;
     std::uint32_t axis;

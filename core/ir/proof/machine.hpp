@@ -34,7 +34,7 @@ class Machine {
   /// Throws TooMuchWork.
   void run();
 
-  /// Of races, the first few, and how many more there are.
+  /// The findings; of races, the first few and the number of further ones.
   const std::vector<Finding>& findings() const { return findings_; }
   void report(Flaw flaw, Rank rank, int step, std::string message);
   /// The value of an element at the end.

@@ -177,7 +177,7 @@ void check_peers(const Schedule& schedule, int ranks, std::vector<Finding>& find
   }
 }
 
-/// What no memory holds is a mistake, and its length in bytes would overflow.
+/// Reports scratch that no memory can hold: its length is a mistake, and would overflow in bytes.
 void check_scratch(const Schedule& schedule, std::vector<Finding>& findings) {
   constexpr Elements most{std::uint64_t{1} << 40};
   const Elements scratch = schedule.extents().scratch;

@@ -29,7 +29,7 @@ class Case {
   /// `layout` and `budget` are kept by reference. Throws TooMuchWork.
   Case(ByRank<std::vector<Effect>> scripts, const BlockLayout& layout, Budget& budget);
 
-  /// Of all that the result depends on: cases with equal digests have one proof.
+  /// The digest of all that the result depends on: cases with equal digests have one proof.
   Digest::Value digest() const;
   /// Once. Throws TooMuchWork.
   Result prove();
@@ -55,7 +55,7 @@ struct ProofOptions {
   Budget* budget = nullptr;  ///< null: none
 };
 
-/// What shows of the schedule of rank `self` alone: another rank's schedule, peers that do not
+/// The findings about the schedule of rank `self` alone: another rank's schedule, peers that do not
 /// exist, buffers of other lengths, more steps or scratch than can be.
 std::vector<Finding> form_of(Collective collective, const Shape& shape, const Schedule& schedule,
                              Rank self, int ranks);

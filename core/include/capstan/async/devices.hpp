@@ -2,8 +2,8 @@
 
 #include "capstan/export.hpp"
 
-// What bindings ask about devices before they choose between a communicator and StreamCollectives.
-// All are thread-safe. A program that calls Capstan itself needs none of them.
+// Queries about devices, for bindings that choose between a communicator and StreamCollectives. All
+// are thread-safe. A program that calls Capstan itself needs none of them.
 
 namespace CAPSTAN_EXPORT capstan {
 

@@ -18,7 +18,7 @@
 
 namespace CAPSTAN_EXPORT capstan {
 
-/// What a backend can do. What it cannot do throws NotSupported.
+/// The capabilities of a backend. Calls that go beyond them throw NotSupported.
 struct Capabilities {
   bool asynchronous = false;     ///< the start_ forms
   bool point_to_point = false;   ///< send and receive

@@ -10,7 +10,7 @@
 
 namespace CAPSTAN_EXPORT capstan {
 
-/// What a backend is made from. Every member has a default.
+/// The configuration of a backend. Every member has a default.
 struct BackendConfig {
   /// "world_size" and "rank". Without them mock, nccl and rccl make a world of one rank; capstan
   /// and mpi take what the launcher says, and refuse with InvalidArgument what differs from it.

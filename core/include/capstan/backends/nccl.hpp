@@ -6,8 +6,8 @@
 
 namespace CAPSTAN_EXPORT capstan {
 
-/// What the ranks of one world pass as BackendConfig::unique_id to the backend "nccl": one process
-/// calls this and passes the text round by its own means. Loads NCCL; `library` names its file,
+/// Creates the BackendConfig::unique_id of one world of the backend "nccl": one process calls this
+/// and passes the text to the other ranks by its own means. Loads NCCL; `library` names its file,
 /// where the loader does not find it. Throws NotSupported where there is none that can be used.
 [[nodiscard]] std::string create_nccl_unique_id(const std::string& library = {});
 /// The same for RCCL and the backend "rccl".

@@ -12,7 +12,7 @@
 
 namespace CAPSTAN_EXPORT capstan {
 
-/// What an Optimizer uses. The same on all ranks.
+/// The configuration of an Optimizer. The same on all ranks.
 struct OptimizerConfig {
   /// Makes a PinnedMemoryManager, for buffers that devices read and write.
   bool use_pinned_memory = true;

@@ -26,7 +26,7 @@ struct ProfilerState;
 
 namespace detail {
 
-/// What co_await asks: the result of operator co_await, or the object itself.
+/// The awaiter of co_await: the result of operator co_await, or the object itself.
 template <class A>
 decltype(auto) awaiter_of(A&& awaitable) {
   if constexpr (requires { std::forward<A>(awaitable).operator co_await(); })
@@ -129,7 +129,7 @@ class Profiler {
   std::vector<StepProfile> steps() const;
   /// The most steps that are stored.
   std::size_t step_capacity() const;
-  /// Of all operations since the profiler was made or cleared.
+  /// The statistics of all operations since the profiler was made or cleared.
   ProfileStatistics statistics() const;
   /// The same for each pair of operation and algorithm, in the order in which they first came.
   std::vector<ProfileGroup> groups() const;
@@ -236,9 +236,9 @@ class Profiler::Measured {
   Awaitable awaitable_;
 };
 
-/// What a profiler of any process has stored in its file (ProfilerOptions::file), which is not
-/// disturbed: an operation that is replaced meanwhile is left out. Throws SystemError,
-/// InvalidArgument for a file that is no recording.
+/// The operations that a profiler of any process has stored in its file (ProfilerOptions::file).
+/// The profiler is not disturbed: an operation that it replaces meanwhile is left out. Throws
+/// SystemError, and InvalidArgument for a file that is no recording.
 std::vector<OperationProfile> read_profiles(const std::string& file);
 
 template <std::invocable Start>

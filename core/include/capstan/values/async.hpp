@@ -70,7 +70,7 @@ class Async {
 
   bool valid() const { return value_ != nullptr; }
 
-  /// Of what was written last before this call.
+  /// To read what was written last before this call.
   ReadBuffer<T> read() const { return ReadBuffer<T>{checked()}; }
   /// To read and change what was written last before this call.
   MutableBuffer<T> mutate() { return MutableBuffer<T>{checked()}; }

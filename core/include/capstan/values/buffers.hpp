@@ -29,7 +29,7 @@ class BufferBase {
   bool is_ready() const { return EpochQueue::is_ready(*epoch_, access_); }
   /// The epoch that is read or written, from 0 on.
   std::uint64_t epoch() const { return epoch_->number; }
-  /// What it is and which value it belongs to.
+  /// A text that names the access, read or write, and the epoch of the value.
   std::string describe() const;
 
  protected:

@@ -7,8 +7,8 @@
 namespace CAPSTAN_EXPORT capstan {
 namespace values {
 
-/// What tasks did, as text: the graph of tasks and of epochs of values, for Graphviz, and a trace
-/// of events for ui.perfetto.dev (or chrome://tracing), where each thread has a row.
+/// A record of what tasks did, as text: the graph of tasks and of epochs of values, for Graphviz,
+/// and a trace of events for ui.perfetto.dev (or chrome://tracing), where each thread has a row.
 struct DebugDag {
   std::string dot;
   std::string trace;

@@ -17,8 +17,8 @@
 namespace CAPSTAN_EXPORT capstan {
 namespace values {
 
-/// What graphs of tasks show of a value: where it is, its type, and its place among all values and
-/// tasks that the process has made, from 1 on (threads take numbers in blocks).
+/// The facts about a value in graphs of tasks: where it is, its type, and its place among all
+/// values and tasks that the process has made, from 1 on (threads reserve numbers in blocks).
 struct NodeInfo {
   const void* address = nullptr;
   std::string type{};
@@ -52,7 +52,7 @@ struct Waiter {
 
 enum class Access : std::uint8_t { read, mutate, write };
 
-/// What a writer leaves: the value that was there, a new one, none, or an error instead of one.
+/// The result of a writer: the value that was there, a new one, none, or an error instead of one.
 enum class Outcome : std::uint8_t { unchanged, written, dropped, failed };
 
 /// Gives its heirs memory that threads pass on to each other cheaply.

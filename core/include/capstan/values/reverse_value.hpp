@@ -32,7 +32,7 @@ class ReverseValue {
   ReverseValue& operator=(const ReverseValue&) = delete;
   ~ReverseValue() = default;
 
-  /// Of what the program writes next.
+  /// To read what the program writes next.
   ReadBuffer<T> read() const { return *now_; }
   /// For what the program has read since the last write. Throws InvalidArgument when it is closed.
   WriteBuffer<T> write() { return turn(); }
@@ -59,7 +59,7 @@ class ReverseValue {
   /// Nothing is written any more.
   void close() { pending_.reset(); }
   bool is_closed() const { return !pending_; }
-  /// Of what the first reads get: the end of the reverse time.
+  /// To read what the first reads get: the end of the reverse time.
   ReadBuffer<T> result() const { return *result_; }
   /// Closes it, and waits for the result, like Async::get_wait().
   T get_wait() { return get_wait(current_scheduler()); }

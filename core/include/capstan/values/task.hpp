@@ -71,7 +71,7 @@ struct Dropped {
 
 }  // namespace detail
 
-/// What a task has besides its coroutine: its owners, its scheduler, its error. Programs use
+/// The state of a task besides its coroutine: its owners, its scheduler, its error. Programs use
 /// AsyncTask.
 class TaskPromise final : public detail::FromBlocks, private detail::Waiter {
  public:
@@ -135,7 +135,7 @@ class TaskPromise final : public detail::FromBlocks, private detail::Waiter {
   /// The outermost of the tasks that await each other, which is the one that a scheduler has.
   TaskPromise& root() { return *root_; }
   std::uint64_t index() const { return index_; }
-  /// What it is, where it is, what it waits for and what it holds.
+  /// A text with the task's number, where it is, what it waits for and what it holds.
   std::string describe();
   std::optional<int> preferred_numa_node() const {
     return numa_node_ < 0 ? std::nullopt : std::optional{numa_node_};
