@@ -219,7 +219,7 @@ typedef struct capstan_communicator capstan_communicator;
 CAPSTAN_C_API capstan_status capstan_from_environment(const capstan_settings* settings,
                                                       capstan_communicator** communicator);
 
-/* What a rank needs to find and trust the others: one rank makes it, the program passes it round.
+/* The id by which ranks find and trust each other: one rank makes it, the program passes it round.
  * Treat it as a password. */
 typedef struct capstan_unique_id {
   unsigned char bytes[128];
@@ -390,7 +390,7 @@ CAPSTAN_C_API capstan_status capstan_scatter_v(capstan_communicator* communicato
                                                const void* input, void* output,
                                                const size_t* counts, capstan_type type,
                                                int32_t root);
-/* What this rank sends to each rank and receives from each; never in place. */
+/* The counts are those that this rank sends to each rank and receives from each; never in place. */
 CAPSTAN_C_API capstan_status capstan_all_to_all_v(capstan_communicator* communicator,
                                                   const void* input, const size_t* send_counts,
                                                   void* output, const size_t* receive_counts,
@@ -593,9 +593,9 @@ enum { CAPSTAN_TEXT = 0, CAPSTAN_JSON = 1 };
 CAPSTAN_C_API capstan_status capstan_explain(const capstan_communicator* communicator,
                                              const capstan_request* request, capstan_format format,
                                              char** text);
-/* What this rank does and knows of the others, now: operations that have not ended, whom they wait
- * for, in which step and since when (docs/reports.md). Lines for people, or JSON. Free it by
- * capstan_free_text(). Any thread may ask, also while another one waits, and after a failure. */
+/* A report of what this rank does and knows of the others now: operations that have not ended, the
+ * ranks that they wait for, in which step and since when (docs/reports.md). Text or JSON. Free it
+ * by capstan_free_text(). Any thread may ask, also while another one waits, and after a failure. */
 CAPSTAN_C_API capstan_status capstan_report(const capstan_communicator* communicator,
                                             capstan_format format, char** text);
 CAPSTAN_C_API capstan_status capstan_free_text(char* text);

@@ -235,8 +235,8 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureSta
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode);
 cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode* mode);
 
-/* Of this library alone: the next call that waits for the stream answers this error, once. What
- * runs on a stream says so that it has failed. */
+/* An addition to CUDA: the next call that waits for the stream returns this error, once. Work that
+ * runs on a stream reports its failure in this way. */
 cudaError_t cudaCapstanStreamFail(cudaStream_t stream, cudaError_t error);
 
 /* Events */
@@ -252,7 +252,7 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEve
 #ifdef __cplusplus
 }
 
-/* What CUDA's header has for C++: pointers of any type, and arguments that may be left out. */
+/* The part of CUDA's header for C++: pointers of any type, and arguments that may be left out. */
 template <class T>
 inline cudaError_t cudaMalloc(T** pointer, size_t size) {
   return cudaMalloc(reinterpret_cast<void**>(pointer), size);
