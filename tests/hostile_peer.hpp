@@ -53,7 +53,7 @@ class HostileWorld {
   std::byte* area() { return hostile_segment() + (messages_at + Credits::area(ranks)).value(); }
   static std::size_t segment_bytes() { return (messages_at + Messages::area(ranks, ring)).value(); }
 
-  /// What rank 0 says about what has arrived; empty: nothing is wrong with it.
+  /// The complaint of rank 0 about what has arrived; empty: nothing is wrong with it.
   template <class Look>
   static std::string complaint(Look look) {
     try {

@@ -37,7 +37,7 @@ class Relay {
     const std::lock_guard lock{mutex_};
     return record_;
   }
-  /// What has passed one way, by connections.
+  /// The bytes that have passed one way, by connections.
   std::vector<std::string> records(Way way) const {
     const std::lock_guard lock{mutex_};
     return records_[way];

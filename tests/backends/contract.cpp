@@ -289,7 +289,7 @@ void check_subgroups(Backend& world) {
   world.barrier();
 }
 
-/// What is refused concerns this rank alone, and the backend goes on.
+/// A refused call concerns this rank alone, and the backend stays usable.
 void check_refusals(Backend& world) {
   Tensor three{DataType::f32, {3}}, four{DataType::f32, {4}};
   const TensorView a = view_for(world, three), b = view_for(world, four);

@@ -6,7 +6,7 @@
 
 namespace capstan {
 
-/// What every backend promises, checked from inside each of its ranks: all ranks call this at the
+/// Checks the promises of every backend from inside each of its ranks: all ranks call this at the
 /// same time. Failures are gtest's. Leaves the backend open.
 void check_contract(Backend& world);
 

@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 
 const int plugins_are_here = ::setenv("CAPSTAN_PLUGINS", PLUGINS, 0);
 
-/// What a child finds out about the backend mpi, with this environment and before its command.
+/// The findings of a child about the backend mpi, with this environment and before its command.
 CommandResult availability(const std::vector<std::pair<std::string, std::string>>& environment = {},
                            std::vector<std::string> before = {}) {
   before.insert(before.end(), {WORKER_PROGRAM, "--availability", "mpi"});

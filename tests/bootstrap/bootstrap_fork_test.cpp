@@ -62,7 +62,7 @@ class ChildWithCopies {
   pid_t pid_;
 };
 
-/// What the epoll descriptors of this process watch: lines "tfd:" of the kernel's account of them.
+/// Counts the descriptors that this process's epoll descriptors watch: the kernel's "tfd:" lines.
 int watched_descriptors() {
   int watched = 0;
   for (const auto& entry : std::filesystem::directory_iterator{"/proc/self/fd"}) {

@@ -85,7 +85,7 @@ class RawConnection {
     conversation_.seal(proofs.keys().for_initiator(), wire::max_payload);
     out_ = proofs.keys().for_initiator().out;
   }
-  /// What the server says to this claim, of one that knows the secret.
+  /// The server's answer to this claim, of one that knows the secret.
   wire::StoreMessage ask_to_join(const wire::Membership& claims, handshake::Initiator& proofs) {
     send(proofs.hello());
     const auto challenge = std::get<wire::Challenge>(receive());
@@ -330,7 +330,7 @@ TEST(HostileClient, ConnectionsAreBounded) {
   expect_healthy(server);  // a client tries again until there is room
 }
 
-/// What a client with the secret is told that says it is `rank` of `size`; empty: it is let in.
+/// The refusal of a client with the secret that joins as `rank` of `size`; empty: it is let in.
 std::string refusal_of(const StoreServer& server, int rank, int size) {
   try {
     StoreClient{{.endpoint = server.endpoint(), .secret = secret(), .rank = rank, .size = size},
@@ -387,7 +387,7 @@ class FakeServer {
           serve(connection);
         }) {}
 
-  /// What a client with the right secret says about it.
+  /// The error of a client with the right secret.
   std::string complaint(Deadline deadline = patience()) const {
     try {
       StoreClient{{.endpoint = endpoint_, .secret = secret()}, deadline};

@@ -183,7 +183,7 @@ TEST(PmiClient, ALauncherThatIsSilentIsLeftInTime) {
   Client client{FileDescriptor{ends[0]}, Client::Start::new_conversation, patience()};
   EXPECT_THAT(message_of<TimedOut>([&] { client.barrier(soon()); }),
               AllOf(HasSubstr("not all ranks"), HasSubstr("0.1 s"), HasSubstr("never started")));
-  // What comes late must not be taken for the next answer.
+  // A late answer must not count as the next one.
   EXPECT_THAT(message_of<BootstrapError>([&] { client.put("a", "1", patience()); }),
               HasSubstr("not all ranks"));
   const std::string late = "er_out\ncmd=finalize_ack\n";

@@ -10,7 +10,7 @@
 
 namespace capstan::conformance {
 
-/// What start_read() needs to know of memory of another rank.
+/// The arguments of start_read() for memory of another rank.
 struct Remote {
   std::uint64_t address = 0, key = 0;
 };

@@ -1,4 +1,4 @@
-// What every transport promises whose ranks read memory that peers expose.
+// The promises of transports whose ranks read memory that peers expose.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ INSTANTIATE_TEST_SUITE_P(All, Reads, testing::ValuesIn(reading_worlds()),
                          [](const auto& test) { return test.param.name; });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Reads);  // a build may have no such transport
 
-/// What `from` has for `to`: no two rounds have alike words.
+/// The message of `from` to `to`: no two rounds have alike words.
 Buffer content(Rank from, Rank to, std::uint64_t round, std::size_t size) {
   Buffer words((size + 7) / 8 * 8);
   write_message(words.data(), from, to, round, words.size() / 8);

@@ -1,4 +1,4 @@
-// What the TCP transport tells its peers about where it is, and in what order they try it.
+// Addresses that the TCP transport publishes to its peers, and the order in which they try them.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

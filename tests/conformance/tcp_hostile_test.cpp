@@ -70,12 +70,12 @@ class Stranger {
   FileDescriptor socket_;
 };
 
-/// What rank 1 claims.
+/// The claim of rank 1.
 Identity good_identity() {
   return {.segment = pair_segment.value(), .from = 1, .to = 0, .ranks = 2};
 }
 
-/// What rank 1 proves to rank 0.
+/// The secret that rank 1 proves to rank 0.
 Secret shared_secret(TcpPair& pair, const JobKey& key = test_key()) {
   return tcp::secret_of(key, {1, decoded_tcp(pair[1].address()).id},
                         {0, decoded_tcp(pair[0].address()).id});
@@ -344,8 +344,8 @@ TEST(TcpHostile, AListenerWithoutTheSecretIsNoPeer) {
   EXPECT_THAT(pair.await_departure(0), AllOf(HasSubstr("rank 1"), HasSubstr("secret")));
 }
 
-// Who has recorded the start-up of a world knows all addresses. So does who has recorded another
-// world of the same secret, and its proofs: the nonce of the key is another one.
+// A recording of a world's start-up has all addresses. A recording of another world of the same
+// secret has its proofs, too: the nonce of the key is another one.
 TEST(TcpHostile, AddressesOfAllRanksAreNotEnoughToBeOne) {
   CapturedOutput output;
   TcpPair pair;

@@ -189,7 +189,7 @@ TEST(EmulatedMachine, WarpsShuffleAndBlocksMeet) {
   EXPECT_EQ(sums[0], 3U * (23 * 24 / 2));
 }
 
-/// What is written before a release is seen after the acquire of what was raised.
+/// Stores before a release are seen after the acquire of the word that was raised.
 TEST(EmulatedMachine, WordsAreHandedOnBetweenBlocks) {
   std::vector<std::uint64_t> data(16);
   std::uint64_t flag = 0;

@@ -48,7 +48,7 @@ int copy(void* to, const void* from, std::size_t size, void* stream) {
 extern "C" {
 
 int fake_knob(const char* name, int change);
-/// What fake_launch() and fake_synchronize() take for the handle of a stream, a default one, too.
+/// The stream behind a handle, a default one, too: for fake_launch() and fake_synchronize().
 void* fake_stream(void* handle) {
   return actual(handle);
 }

@@ -71,7 +71,7 @@ class Devices {
   int set(void* memory, int value, std::size_t size, void* stream);
   int query(void* stream);
 
-  /// What devices say that they have.
+  /// The number of multiprocessors that devices report.
   int multiprocessors();
 
   /// Puts a kernel of the emulation into a stream, or into the graph while streams are captured.

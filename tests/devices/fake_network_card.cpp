@@ -1,5 +1,5 @@
-// What a network card does with memory of a device, for Soft-RoCE: it registers what the stand-in
-// for the driver exports. The library's own calls of libibverbs come here.
+// A network card with memory of a device, for Soft-RoCE: it registers memory that the driver's
+// stand-in exports. The library's own calls of libibverbs arrive here.
 
 #include <infiniband/verbs.h>
 #include <sys/mman.h>

@@ -42,7 +42,7 @@ inline std::vector<std::byte> random_elements(DataType type, std::size_t count,
   return bytes;
 }
 
-/// What the processor makes of the same sources, which it finds aligned.
+/// The processor's result for the same sources, which it finds aligned.
 inline std::vector<std::byte> reduced_by_processor(
     DataType type, ReduceOp op, const std::vector<std::vector<std::byte>>& sources,
     std::uint32_t divisor) {

@@ -1,4 +1,4 @@
-// What profilers record of calls in streams.
+// Records of profilers about calls in streams.
 
 #include <thread>
 

@@ -27,7 +27,7 @@ MeasuredCell cell_of(Collective collective, int ranks, int hosts, Bytes bytes) {
   return cell;
 }
 
-/// What is chosen by a profile are times that can be compared.
+/// A profile chooses by times that can be compared.
 void choose_by(const Profile& profile) {
   const MeasuredTimes times = measured_times(profile, "tcp", "file");
   for (const Collective collective : all_collectives())

@@ -58,7 +58,7 @@ void prove(const ScheduleSet& set) {
   }
 }
 
-/// What `capstan export` writes.
+/// Documents as `capstan export` writes them.
 const std::vector<nlohmann::json>& documents() {
   static const std::vector<nlohmann::json> all = [] {
     std::vector<nlohmann::json> made;

@@ -30,8 +30,8 @@ std::ptrdiff_t open_descriptors() {
   return std::distance(std::filesystem::directory_iterator{"/proc/self/fd"}, {});
 }
 
-/// What somebody may hand over: what is expected, a segment that is too short or can shrink, and
-/// no memory at all.
+/// A descriptor that somebody may hand over: the expected one, a segment that is too short or can
+/// shrink, and no memory at all.
 FileDescriptor some_descriptor(std::uint8_t kind) {
   if (kind % 4 == 0) return std::move(shm::Memfd::create(segment).fd);
   if (kind % 4 == 1) return std::move(shm::Memfd::create(Bytes{1}).fd);

@@ -21,7 +21,7 @@ using fuzz::require;
 constexpr std::uint64_t segment_size = 4096;
 using Input = std::span<const std::byte>;
 
-/// What a peer's mirror holds after `input`, and how it ended.
+/// The contents of a peer's mirror after `input`, and how the input ended.
 struct Result {
   std::vector<std::byte> mirror = std::vector<std::byte>(segment_size);
   bool malformed = false;

@@ -138,7 +138,7 @@ void fabric(const std::string& text) {
   require(make_fabric(parse_fabric(text), ports, 1)->ports() == ports);
 }
 
-/// What launchers set.
+/// Checks variables as launchers set them.
 void environment(const std::string& text) {
   const auto variables = variables_of(text);
   const Launch launch = detect_launch([&](const std::string& name) -> std::optional<std::string> {

@@ -15,7 +15,7 @@ namespace {
 
 using Names = std::vector<std::string_view>;
 
-/// What the files below `folder` may include besides the standard library and each other.
+/// The headers that files below `folder` may include besides the standard library and each other.
 /// "transports/*" is one layer for each folder in transports, none of which knows the others.
 struct Rule {
   std::string_view folder;
@@ -29,7 +29,7 @@ Names joined(Names first, const Names& second) {
   return first;
 }
 
-/// What every room may include: types, quantities, errors, and what schedules are made of.
+/// Headers that every room may include: types, quantities, errors, and the parts of schedules.
 const Names vocabulary = {
     "core/include/capstan/blocks",     "core/include/capstan/by_rank",
     "core/include/capstan/collective", "core/include/capstan/deadline",
@@ -41,7 +41,7 @@ const Names vocabulary = {
     "core/include/capstan/types",      "core/include/capstan/version",
 };
 
-/// What a call and its handle are made of: the engine and what stands on it may include them.
+/// The parts of a call and its handle: the engine and its users may include them.
 const Names requests = {
     "core/include/capstan/custom_algorithm", "core/include/capstan/message",
     "core/include/capstan/message_info",     "core/include/capstan/operation",

@@ -19,7 +19,7 @@ struct Include {
 
 std::vector<Include> includes_of(const std::string& text);
 
-/// What in `sources` breaks the direction of includes, one sentence each: a layer that reaches up
+/// The breaches in `sources` of the direction of includes, a sentence each: a layer that reaches up
 /// or sideways, a library or system header that a layer must not use, a quoted header that is not
 /// there, a folder without a rule, headers that include each other in a circle.
 std::vector<std::string> violations(const std::vector<Source>& sources);

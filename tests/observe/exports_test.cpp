@@ -1,4 +1,4 @@
-// What other programs read: traces, JSON lines, Prometheus.
+// Exports for other programs: traces, JSON lines, Prometheus.
 
 #include "capstan/observe/exports.hpp"
 

@@ -173,7 +173,7 @@ struct Gate {
   }
 };
 
-/// What a profiler is given: refers to a gate.
+/// An awaitable for a profiler: refers to a gate.
 struct Passage {
   Gate* gate;
   auto operator co_await() const { return gate->operator co_await(); }

@@ -75,7 +75,7 @@ TEST(Export, VerifySaysWhatIsWrongWithAFile) {
   EXPECT_THAT(empty.output, HasSubstr("rank 1, step"));
 }
 
-/// What was written runs, in every call of an unmodified program, and gives right results.
+/// Exported files run in every call of an unmodified program, and give right results.
 TEST(Schedules, FilesRunOnProcesses) {
   const Folder folder;
   folder.run("mkdir files");

@@ -1,4 +1,4 @@
-// What `capstan help` writes: all that --help says, as manual pages and completions.
+// Output of `capstan help`: all that --help says, as manual pages and completions.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -65,7 +65,7 @@ TEST(Bed, LosesPacketsAndLimitsRates) {
   EXPECT_EQ(result.status, 0) << result.output;
   EXPECT_THAT(result.output, HasSubstr("tbf"));
   EXPECT_THAT(result.output, HasSubstr("rate 100Mbit"));
-  // Of 60 packets and a few more, some must have been lost and some must have come through.
+  // Some of 60 packets and a few more must have been lost, and some must have arrived.
   const auto at = result.output.find("counter packets ");
   ASSERT_NE(at, result.output.npos) << result.output;
   const int lost = std::stoi(result.output.substr(at + 16));
@@ -238,7 +238,7 @@ TEST(HostsRun, AnAgentThatFailsIsOneError) {
   EXPECT_THAT(result.output, HasSubstr("cannot run '/nowhere/program'"));
 }
 
-/// What runs is chosen alike on all hosts.
+/// All hosts choose alike what runs.
 TEST(HostsRun, OneHostOfTwoMayHaveRanksThatShareACore) {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);

@@ -32,7 +32,7 @@ struct Launcher {
   /// `start COMMAND...` runs two ranks on each host. Ranks have $rank in the variable below.
   const char* start;
   const char* rank;
-  /// What it says when rank 1 kills itself.
+  /// The launcher's message when rank 1 kills itself.
   const char* killed;
   /// Lets `start`'s ranks outlive a failed one.
   const char* tolerant;

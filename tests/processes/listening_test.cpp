@@ -1,4 +1,4 @@
-// What ranks listen on once they have met is what docs/how-it-works.md says, and no more.
+// Ranks listen, once they are connected, on what docs/how-it-works.md says, and on no more.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 using Lines = std::vector<std::string>;
 
-/// What ranks said, without their numbers' prefix: "0 tcp 10.77.0.1".
+/// The output of ranks, without their numbers' prefix: "0 tcp 10.77.0.1".
 Lines listeners_in(const std::string& output) {
   Lines found;
   std::istringstream stream{output};

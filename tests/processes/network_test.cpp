@@ -163,7 +163,7 @@ TEST_P(Network, ACutCableIsToldOnBothSides) {
       << result.output;
 }
 
-/// What went out over each of a host's two cards while `script` ran.
+/// The traffic that left over each of a host's two cards while `script` ran.
 struct Sent {
   CommandResult result;
   double first = 0, second = 0;

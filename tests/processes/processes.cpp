@@ -106,7 +106,7 @@ std::string describe(const std::filesystem::path& process) {
   return fmt::format("process {}: {}", process.filename().string(), command);
 }
 
-/// What is there at this moment. A socket, a mapping or a memfd lives as long as its processes do.
+/// The traces at this moment. A socket, a mapping or a memfd lives as long as its processes do.
 std::set<std::string> traces() {
   namespace fs = std::filesystem;
   std::set<std::string> found;
@@ -121,7 +121,7 @@ std::set<std::string> traces() {
 }  // namespace
 
 std::vector<std::string> leftovers(std::chrono::seconds patience) {
-  // What is about to end does so by itself; what was left behind stays.
+  // Processes that are about to end do so by themselves; those that were left behind stay.
   std::set<std::string> left = traces();
   const auto give_up = std::chrono::steady_clock::now() + patience;
   while (!left.empty() && std::chrono::steady_clock::now() < give_up) {

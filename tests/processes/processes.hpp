@@ -7,7 +7,7 @@
 
 namespace capstan {
 
-/// What a command printed and how it ended.
+/// The output of a command, and how it ended.
 struct CommandResult {
   int status = -1;  ///< exit status, or 128 + signal
   std::string output;

@@ -26,7 +26,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// What a rank has of the machine's resources while no call is under way.
+/// The resources of the machine that a rank holds while no call is under way.
 struct Holdings {
   std::size_t memory = 0;  ///< KiB of its own; slots, which ranks share, are touched bit by bit
   std::size_t descriptors = 0, threads = 0;

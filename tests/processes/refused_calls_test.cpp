@@ -1,5 +1,5 @@
-// What Capstan does where the system refuses calls, as the seccomp profiles of containers and older
-// kernels do.
+// Behaviour of Capstan where the system refuses calls, as the seccomp profiles of containers and
+// older kernels do.
 
 #include "tests/processes/refused_calls.hpp"
 

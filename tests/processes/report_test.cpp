@@ -67,7 +67,7 @@ class Reports : public ::testing::Test {
       "<script>requestAnimationFrame = (then) => setTimeout(() => then(performance.now()), 1);"
       "</script>";
 
-  /// What tests/processes/report_probe.js sees on a page.
+  /// The report of tests/processes/report_probe.js about a page.
   json look(const std::string& html, int width = 1280, bool dark = false) const {
     const std::string page = folder_ / "page.html";
     std::string text = html;
@@ -91,7 +91,7 @@ class Reports : public ::testing::Test {
     return seen;
   }
 
-  /// What a command answers as JSON, and what is seen on the page that it writes beside.
+  /// The answer of a command as JSON, and what is seen on the page that it writes beside.
   std::pair<json, json> answer_and_page(std::vector<std::string> command) const {
     command.insert(command.begin(), CAPSTAN_PROGRAM);
     command.insert(command.end(), {"--json", "--chart", file("chart.html")});

@@ -29,7 +29,7 @@ CommandResult run(const std::vector<std::string>& options, const std::string& sc
   return run_command(command);
 }
 
-/// What the other tests of this folder rely on.
+/// The other tests of this folder rely on this one.
 TEST(Leftovers, AreSeenUntilTheyEnd) {
   const auto result = run_command({"sh", "-c", "sleep 600 >&- 2>&- & echo $!"});
   const auto left = leftovers(std::chrono::seconds{1});

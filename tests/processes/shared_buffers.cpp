@@ -280,7 +280,7 @@ class Stress {
   std::vector<Slot> slots_;
 };
 
-/// What is left open or mapped at the end is what was there in the beginning.
+/// Checks that the descriptors and mappings at the end are those that there were in the beginning.
 int come_and_go(Communicator& world, int steps) {
   world.barrier();
   const std::size_t descriptors = open_descriptors(), mappings = shared_mappings();

@@ -6,7 +6,7 @@
 
 namespace capstan {
 
-/// What a rank of the tests of Communicator::allocate does; 0 if all was right.
+/// Runs a rank of the tests of Communicator::allocate; 0 if all was right.
 int use_shared_buffers(Communicator& world, std::string_view what);
 
 /// Whether it is to end with an error.

@@ -37,7 +37,7 @@ std::string net(int number, int speed) {
                      number, speed);
 }
 
-/// What a simulation on a file says of its hosts and the network, or why it does not.
+/// The output of a simulation on a file about its hosts and the network, or the error instead.
 std::string told(const Folder& folder, const std::string& text, int ranks = 16) {
   std::ofstream{folder / "file"} << text;
   return folder
@@ -326,7 +326,7 @@ TEST_F(TopologySchema, HasTheNamesThatAreRead) {
             costs_["propertyNames"]["enum"].get<std::set<std::string>>());
 }
 
-/// What the schema allows at the ends of its ranges is read, and what it forbids is refused.
+/// Values at the ends of the schema's ranges are read, and values beyond them are refused.
 TEST_F(TopologySchema, HasTheRangesThatAreRead) {
   const auto expect = [&](const std::string& text, const nlohmann::json& value, double factor,
                           bool read) {

@@ -19,7 +19,7 @@ using ::testing::MatchesRegex;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-/// What the column "between" of the table says, by algorithm; "proven" or not is not looked at.
+/// The column "between" of the table, by algorithm; "proven" or not is not looked at.
 std::map<std::string, int> sent_between_hosts(const std::string& table) {
   std::map<std::string, int> between;
   std::istringstream lines{table};
@@ -159,7 +159,7 @@ TEST(Verify, RefusesMapsThatAreNone) {
   EXPECT_EQ(run_command({CAPSTAN_PROGRAM, "verify", "--hosts", "2x2", "--ranks", "4"}).status, 2);
 }
 
-/// What proves nothing is no success.
+/// A run that proves nothing is no success.
 TEST(Verify, SaysThatNothingIsLeftToProve) {
   const auto refused = [](std::vector<std::string> options) {
     options.insert(options.begin(), {CAPSTAN_PROGRAM, "verify"});

@@ -278,7 +278,7 @@ int tell_what_listens(Communicator& world) {
   return 0;
 }
 
-/// What it has in memory that ranks share, after collectives and messages of up to so many
+/// Prints the rank's memory that ranks share, after collectives and messages of up to so many
 /// elements.
 int tell_what_it_holds(Communicator& world, std::size_t most) {
   for (std::size_t count = 1; count <= most; count *= 4)

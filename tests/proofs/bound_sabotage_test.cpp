@@ -1,4 +1,4 @@
-// What binding, slots and notices do to a lowered program is proven, too: each of them, done wrong,
+// Proofs of binding, slots and notices, which change a lowered program: each of them, done wrong,
 // is refused.
 
 #include <gmock/gmock.h>

@@ -52,7 +52,7 @@ class Interleaving {
     }
   }
 
-  /// What went wrong, or nothing: the ranks are stuck, or an output is not what it has to be.
+  /// The error, or nothing: the ranks are stuck, or an output is not what it has to be.
   std::string run() {
     std::vector<std::size_t> able;
     for (;;) {
@@ -267,7 +267,7 @@ class Interleaving {
     return failure_;
   }
 
-  /// What is wrong with a rank's buffers after one call.
+  /// The error in a rank's buffers after one call; empty: they are right.
   std::string judge(std::size_t r, std::size_t call) const {
     const RankState& rank = ranks_[r];
     const std::uint64_t output = begin_of(r, Buffer::output), input = begin_of(r, Buffer::input);

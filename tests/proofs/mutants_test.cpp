@@ -1,4 +1,4 @@
-// Of every algorithm, the verifier must refuse each schedule that lacks a step or has one twice.
+// The verifier must refuse each schedule of every algorithm that lacks a step or has one twice.
 
 #include <gtest/gtest.h>
 

@@ -115,7 +115,7 @@ int most_across_hosts() {
   return sanitized ? 3 : 9;
 }
 
-/// What depends on where ranks are is another schedule for each map of hosts.
+/// Hierarchical algorithms have another schedule for each map of hosts.
 class HierarchicalProof : public Proof {};
 TEST_P(HierarchicalProof, SchedulesAcrossHosts) {
   for (const int ranks : rank_counts(most_across_hosts()))

@@ -295,7 +295,7 @@ TEST(Sabotage, AnInputThatIsOverwrittenWhileItIsRead) {
   }
 }
 
-/// What reads a peer's input has to tell when it is over.
+/// A reader of a peer's input has to signal when the read is over.
 TEST(Sabotage, AnInputThatIsReadAfterItsOwnerHasReturned) {
   struct OneInput : proof::Layout {
     Elements extent(const proof::Memory&) const override { return Elements{4}; }
@@ -325,7 +325,7 @@ TEST(Sabotage, AnInputThatIsReadAfterItsOwnerHasReturned) {
   EXPECT_EQ(unasked.findings().front().flaw, Flaw::race);
 }
 
-/// What is written to a peer's output comes after its entry, and before its return.
+/// Writes to a peer's output come after the peer has entered, and before it returns.
 TEST(Sabotage, AnOutputThatIsWrittenTooEarlyOrTooLate) {
   const auto result_without = [](std::optional<int> phase_of_waits) {
     const LoweredCall call{&algorithm_named(Collective::all_reduce, "direct"),

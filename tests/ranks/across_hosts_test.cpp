@@ -102,7 +102,7 @@ TEST_P(AcrossHosts, GroupsOfRanksOnSeveralHosts) {
   });
 }
 
-/// Who waits for ranks on its host and on others sleeps until one of them wakes it.
+/// A rank that waits for ranks on its host and on others sleeps until one of them wakes it.
 TEST_P(AcrossHosts, ALongWaitSleepsThrough) {
   if (GetParam().progress_thread) GTEST_SKIP() << "two that wait at once look after each other";
   on_threads(GetParam().ranks, settings(), [&](Communicator& world) {

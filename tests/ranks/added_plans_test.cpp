@@ -26,7 +26,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-/// What every rank is told of a call by this algorithm; "" where it runs right.
+/// The error of every rank in a call by this algorithm; "" where it runs right.
 std::string outcome(int ranks, Collective collective, const std::string& name, const Shape& shape,
                     Settings settings) {
   settings.algorithm = fmt::format("{}:{}", name_of(collective), name);

@@ -109,7 +109,7 @@ Bytes frame(std::uint64_t offset, std::uint64_t length, std::size_t payload) {
   return bytes;
 }
 
-/// What the attacker does to one port.
+/// An attacker of one port.
 class Attacker {
  public:
   Attacker(std::uint16_t port, std::vector<std::string> recorded, std::string overheard)

@@ -1,4 +1,4 @@
-// Who is blamed when ranks wait in vain, and what errors and reports say about it.
+// The ranks that are blamed when others wait in vain, and the texts of errors and reports about it.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -139,7 +139,7 @@ TEST(Blame, RanksThatWaitForEachOtherAreAllNamed) {
   });
 }
 
-/// What a rank does after its own wait has failed may end those of others.
+/// A rank that acts after its own wait has failed may end the waits of others.
 TEST(Blame, WhoLeavesAfterAVainWaitIsNotBlamed) {
   std::latch told{2};
   auto world = Communicator::local_world(3, impatient());

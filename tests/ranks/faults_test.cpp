@@ -48,7 +48,7 @@ TEST(Faults, DelaysLossAndReorderingChangeNothing) {
   }
 }
 
-/// What a rank has called shows word by word, so late that its peers look closely meanwhile.
+/// A rank's record of a call appears word by word, so late that its peers look closely meanwhile.
 TEST(Faults, HalfARecordIsNoMismatch) {
   for (int seed = 1; seed <= (sanitized ? 2 : 5); ++seed) {
     const std::string faults = fmt::format("seed={},partial=0.5,delay_calls=20000", seed);

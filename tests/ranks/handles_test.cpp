@@ -338,7 +338,7 @@ TEST(Requirement, A31_WithoutALimitThereIsNone) {
   work.wait();
 }
 
-/// Of 20 operations one is late and, in the end, one fails.
+/// One of 20 operations is late and, in the end, one fails.
 TEST(Requirement, A32_OfTwentyOperationsOneIsLateAndOneFails) {
   std::latch go{1};
   on_threads(2, bounded_settings(), [&](Communicator& world) {

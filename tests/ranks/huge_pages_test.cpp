@@ -276,7 +276,7 @@ TEST_F(HugePages, AreForManyBuffers) {
   EXPECT_EQ(huge_around(memory.begin()), huge_page * 2);
 }
 
-/// How many pages calls have moved, where each takes `price` and a call without them `call`.
+/// Counts the pages that calls have moved, where each costs `price` and a call without them `call`.
 class TimedProgram {
  public:
   using Time = RecurringBuffers::Time;

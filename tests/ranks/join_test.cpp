@@ -129,8 +129,8 @@ TEST(LocalWorld, AMismatchIsFoundHoweverFarTheSenderIsAhead) {
   });
 }
 
-/// What ranks compare holds the algorithm, the protocol and the blocks: two that decide otherwise
-/// get an error, and never hang.
+/// The data that ranks compare hold the algorithm, the protocol and the blocks: two ranks that
+/// decide otherwise get an error, and never hang.
 TEST(Join, RanksThatDecideOtherwiseAreToldHow) {
   const UniqueId id = create_unique_id();
   const auto complaint = [&](int rank, const char* rule) {

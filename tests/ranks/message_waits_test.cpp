@@ -157,7 +157,7 @@ TEST_P(MessageWaits, FloodsInAllDirectionsEndWhateverIsStored) {
   }
 }
 
-/// What all ranks do together, in the order of a list: each takes its part in every event before
+/// A joint action of all ranks, in the order of a list. Each does its part in every event before
 /// the next. So some order of all parts never waits in vain, even if every send waits for its
 /// receive. Operations may begin before their event and end later; that takes no order away.
 struct Event {

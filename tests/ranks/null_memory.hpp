@@ -14,7 +14,7 @@
 
 namespace capstan {
 
-/// What InvalidArgument says, or what happened instead.
+/// The text of the InvalidArgument, or what happened instead.
 inline std::string refusal_of(const std::function<void()>& call) {
   try {
     call();

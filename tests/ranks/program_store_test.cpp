@@ -17,7 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// What a program may have: a map for all ranks, here threads. It throws exceptions of its own.
+/// A program's store: a map for all ranks, here threads. It throws exceptions of its own.
 class MapStore : public Store {
  public:
   void put(std::string_view key, std::span<const std::byte> value) override {

@@ -34,7 +34,7 @@ class RandomMessages {
   /// Empty, or what went wrong.
   std::string run() {
     while (!to_send_.empty() || to_receive_ > 0) {
-      // Who has something to send waits for nobody: all might wait for one another.
+      // A rank that has something to send waits for nobody: all might wait for one another.
       if (!to_send_.empty() && (own_random_() % 2 == 0 || !world_.try_probe()))
         send_next();
       else if (const std::string trouble = receive_next(); !trouble.empty())
@@ -60,7 +60,7 @@ class RandomMessages {
     return random() % (8 << 20);
   }
 
-  /// What a message holds: no two of its words are alike, nor those of two messages.
+  /// The contents of a message: no two of its words are alike, nor those of two messages.
   static std::vector<std::uint8_t> content(const Planned& message) {
     std::vector<std::uint64_t> words(message.size / 8 + 1);
     std::uint64_t word = static_cast<std::uint64_t>(message.number) << 32;

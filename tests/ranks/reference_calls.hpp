@@ -23,7 +23,7 @@ class ReferenceCalls {
   ReferenceCalls(Communicator& world, std::uint64_t seed)
       : world_(world), seed_(seed), delays_(seed * 31 + static_cast<unsigned>(world.rank())) {}
 
-  /// What is wrong after a call; nothing: all is right. Throws what the call throws.
+  /// The error of a call; nothing: all is right. Throws what the call throws.
   std::optional<std::string> run(Collective collective, const Shape& shape, bool in_place) {
     const Contract contract{collective, shape, world_.size()};
     const int self = world_.rank();

@@ -253,7 +253,7 @@ TEST(Autotuner, RunsTheFirstCallsByWhatIsKnown) {
   EXPECT_FALSE(tuner.decided());
 }
 
-/// What meets memory for the first time in its only turn may be the fastest afterwards.
+/// A candidate whose only turn is its first use of its memory may be the fastest one afterwards.
 TEST(Autotuner, TheHeatLeavesWhatWasSlowAtFirst) {
   for (const Collective collective : {Collective::all_reduce, Collective::reduce}) {
     Autotuner tuner{candidates(7), collective, Bytes{65'536}, false};

@@ -1,4 +1,4 @@
-// What binding makes of a lowered program: byte offsets into the buffers of the whole call.
+// Binding of a lowered program: byte offsets into the buffers of the whole call.
 
 #include "core/lowering/bind.hpp"
 

@@ -32,7 +32,7 @@ struct Pair {
     own.begin(mark, mark.digest(), nullptr);
     peer.begin(mark, mark.digest(), nullptr);
   }
-  /// What the peer publishes of a call.
+  /// The peer's record of a call.
   CallRecord& record(std::uint64_t call) {
     return control_of(world.peers(1).own_segment()).calls[call % CallRecord::history_depth];
   }
@@ -41,7 +41,7 @@ struct Pair {
   CallLog own{world.peers(0)}, peer{world.peers(1)};
 };
 
-/// Of the peer's record only some words have arrived, in a place that an earlier call has used.
+/// Only some words of the peer's record have arrived, in a place that an earlier call has used.
 void compare_with_a_part(unsigned arrived) {
   SCOPED_TRACE(arrived);
   Pair ranks;

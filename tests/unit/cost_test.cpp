@@ -57,7 +57,7 @@ TEST(DeclaredCosts, AreAboutThoseOfTheSchedules) {
   EXPECT_GT(compared, 100);
 }
 
-/// What the busiest rank sends to other hosts or receives from them, and what it combines.
+/// The work of the busiest rank: messages to and from other hosts, their data, and reductions.
 struct Work {
   double messages = 0, elements = 0, reduced = 0;
 };

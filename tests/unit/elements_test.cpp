@@ -43,7 +43,7 @@ template <class Range>
 constexpr bool makes_a_message =
     requires(Range&& range) { Message::to(0, std::forward<Range>(range)); };
 
-// What runs in the background refers to variables and views.
+// Operations in the background refer to variables and views.
 using Vector = std::vector<float>;
 using View = std::span<float>;
 static_assert(starts<Vector&, Vector&> && starts<View, View> && starts<const Vector&, View>);

@@ -1,4 +1,4 @@
-// What peers see of a failure, and when.
+// Failures as peers see them, and when.
 
 #include "core/control/failure.hpp"
 

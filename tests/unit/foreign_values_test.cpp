@@ -1,4 +1,4 @@
-// What a peer has written is checked before it indexes a table, sizes a copy or names something.
+// A peer's values are checked before they index a table, size a copy or name something.
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

@@ -253,8 +253,8 @@ TEST(HostExecutorInterrupted, WhatIsReadWhileItsOwnerGivesUpIsNotTaken) {
   }
 }
 
-/// Of each wait of a rank: who is waited for, and how many lines of which staging buffer, from
-/// which offset, it prefetches.
+/// The waits of a rank, as texts: the peer, and the number of cache lines that are prefetched, with
+/// their staging buffer and offset.
 std::vector<std::string> prefetched_by_waits(const HostPlan& plan) {
   std::vector<std::string> prefetched;
   for (const HostOp& op : plan.host_program(0).ops) {

@@ -1,4 +1,4 @@
-// What `capstan run --hosts` reads, and what it says to its daemons.
+// The hosts that `capstan run --hosts` reads, and its messages to its daemons.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

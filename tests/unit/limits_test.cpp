@@ -21,7 +21,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// What a child says that may have `most` of a resource and starts a thread.
+/// The error of a child that may have `most` of a resource and starts a thread.
 std::string error_of_a_thread(__rlimit_resource resource, std::uint64_t most) {
   int ends[2];
   if (::pipe(ends) != 0) return "no pipe";

@@ -1,4 +1,4 @@
-// What the library logs, where, and how often.
+// The library's log: its lines, where they go, and how often.
 
 #include "core/net/log.hpp"
 

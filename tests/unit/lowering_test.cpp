@@ -1,4 +1,4 @@
-// What lowering makes of puts: between hosts, and of landings and signals that few algorithms have.
+// Lowering of puts: between hosts, and of landings and signals that few algorithms have.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-/// What goes over the network in one call.
+/// The traffic over the network in one call.
 struct Traffic {
   std::vector<std::uint64_t> sent;  ///< elements pushed to other hosts, by host
   std::size_t pairs = 0;            ///< of ranks, one of which pushes to the other
@@ -55,7 +55,7 @@ Sent sent(Collective collective, const char* algorithm, const Hosts& hosts, std:
 }
 
 TEST(Lowering, TwoLevelsSendTheLeastBetweenHosts) {
-  // Of a sum over h hosts each has to send (h-1)/h, and the same again of the result.
+  // Each of h hosts has to send (h-1)/h of a sum, and the same again of the result.
   EXPECT_EQ(sent(Collective::all_reduce, "two_level", two_by_two, 1200), (Sent{1200, 1200}));
   EXPECT_EQ(sent(Collective::all_reduce, "two_level", three_by_two, 1200),
             (Sent{1600, 1600, 1600}));
@@ -184,7 +184,7 @@ TEST(Lowering, ALandingThatIsReadAcrossItsEndIsCopiedToScratchFirst) {
                                         "copy scratch[0,8) -> output[0,8)"));
 }
 
-/// Of puts of the same bytes the first alone writes the staging buffer.
+/// The first of several puts of the same bytes alone writes the staging buffer.
 TEST(Lowering, WhatHasChangedSinceTheLastPutIsWrittenAgain) {
   ScheduleBuilder s{Group::world(2, Rank{0}), length, length};
   const Span source = s.scratch(length);

@@ -211,7 +211,7 @@ TEST(MessageFlowInterrupted, WhatIsReadWhileItsSenderGivesUpIsNotTaken) {
   }
 }
 
-/// What a rank does in a random program: sends, posts a receive, probes, or lets time pass.
+/// An action of a rank in a random program: it sends, posts a receive, probes, or lets time pass.
 struct Action {
   int kind, rank, peer, tag;
   std::size_t size;

@@ -98,7 +98,7 @@ TEST_F(MessageReads, AMessageThatHasBeenReadRestartsTheWaitsOfThoseBehindIt) {
   EXPECT_EQ(since(30), 20);
 }
 
-/// Of several waits for one rank the longest is told.
+/// The longest of several waits for one rank is reported.
 TEST_F(MessageReads, TheOldestOfSeveralReceivesIsAwaited) {
   PatientJudge judge;
   const auto now = Messages::Time::clock::now();

@@ -56,7 +56,7 @@ struct ProgressTest : ::testing::Test {
   }
 };
 
-/// What arrives after the last poll and before the rank counts as asleep rings no bell.
+/// An operation that ends after the last poll and before the rank counts as asleep rings no bell.
 TEST_F(ProgressTest, ARankLooksOnceMoreBeforeItSleeps) {
   bell->at_prepare = [&] { progress->ended(operation, nullptr, std::nullopt); };
   EXPECT_TRUE(wait());

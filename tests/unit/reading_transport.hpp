@@ -11,7 +11,7 @@
 
 namespace capstan {
 
-/// What network cards share in a test, and how they are to behave.
+/// The state that network cards share in a test, and how they are to behave.
 struct Cards {
   struct Range {
     std::uint64_t begin = 0, size = 0;

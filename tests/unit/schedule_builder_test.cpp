@@ -26,7 +26,7 @@ std::vector<std::string> text_of(const Schedule& schedule) {
   return lines;
 }
 
-/// What the error says.
+/// The text of the error.
 std::string refusal(const std::function<void(ScheduleBuilder&)>& write) {
   ScheduleBuilder s = builder();
   try {

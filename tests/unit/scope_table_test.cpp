@@ -1,4 +1,4 @@
-// What a store's server keeps: scopes that open and close, within a limit of memory.
+// The scopes that a store's server keeps: they open and close, within a limit of memory.
 
 #include "core/bootstrap/store/scope_table.hpp"
 

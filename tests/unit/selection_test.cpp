@@ -154,7 +154,7 @@ TEST(Selector, RanksThatShareACoreCopyOneAfterTheOther) {
   EXPECT_DOUBLE_EQ(on(4), alone);
 }
 
-/// What is seen costs no more than what is read through the kernel, and less where that is done.
+/// Mapped buffers never cost more than reads by the kernel, and less where such reads are chosen.
 TEST(Selector, PeerMappedBuffersNeverCostMore) {
   for (const Collective collective : all_collectives()) {
     if (has_counts(collective) || collective == Collective::barrier) continue;

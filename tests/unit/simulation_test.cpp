@@ -175,7 +175,6 @@ TEST(Simulation, SplitsTheTimeOfTheSlowestRankWithoutARest) {
     }
 }
 
-/// What no candidate can be faster than decides which are not simulated at all.
 /// In a ring every rank computes at the same time: without that, the call takes so much less.
 TEST(Simulation, WorkIsWhatACallTakesLongerForIt) {
   Cluster cluster = cluster_of(8);
@@ -187,6 +186,7 @@ TEST(Simulation, WorkIsWhatACallTakesLongerForIt) {
               1e-6 * with.run.time);
 }
 
+/// The least time of a candidate decides whether it is simulated at all.
 TEST(Simulation, NoCallTakesLessThanItsLeastTime) {
   for (const int each : {1, 4})
     for (const auto collective : {Collective::all_reduce, Collective::broadcast,
@@ -268,7 +268,7 @@ TEST(Simulation, StreamsOfBlocksOverlapAndLongOnesAreContinued) {
   EXPECT_NEAR(part.time / stream.time, 1, 0.02);
 }
 
-/// What happens once is not taken for a part of every block.
+/// An event that happens once does not count as a part of every block.
 TEST(Simulation, ThePartsOfATimeThatIsContinuedAddUpToIt) {
   const Cluster cluster = cluster_of(8);
   ClusterCall call = call_of(Collective::broadcast, "chain", 1 << 20);

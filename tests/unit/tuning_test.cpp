@@ -1,4 +1,4 @@
-// What measures and judges: sweeps, the judgement of the model, and profiles that several write.
+// Measurement and judgement: sweeps, how the model is judged, and profiles that several write.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

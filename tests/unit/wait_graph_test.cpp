@@ -1,4 +1,4 @@
-// Who keeps a rank waiting: the ends of the chains of waits, and what ranks publish about them.
+// The ranks that keep another waiting: ends of chains of waits, and what ranks publish about them.
 
 #include "core/control/wait_graph.hpp"
 

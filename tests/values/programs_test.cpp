@@ -41,7 +41,7 @@ void showValue(const Statement& statement, std::ostream& out) {
       << statement.c << ", " << statement.number << "}";
 }
 
-/// What a value holds, or why it holds nothing.
+/// The contents of a value, or why there are none.
 enum class Nothing : std::uint8_t { not_written, cancelled, failed };
 using Content = std::variant<std::int64_t, Nothing>;
 
@@ -69,7 +69,7 @@ Result interpret(const std::vector<Statement>& program) {
   now.fill(Nothing::not_written);
   Result result;
   const auto number = [&](std::size_t i) { return std::get_if<std::int64_t>(&now[i]); };
-  // What the first operand that holds nothing leaves to a result.
+  // Computes a result, or passes on the reason why the first operand that is empty holds nothing.
   const auto compute = [&](std::initializer_list<std::size_t> operands, auto function) -> Content {
     for (const std::size_t i : operands)
       if (!number(i)) return now[i];

@@ -38,7 +38,7 @@ AsyncTask late(WriteBuffer<Tensor> out, Tensor value, std::uint32_t turns) {
   co_await out = std::move(value);
 }
 
-/// What one rank starts, and does not wait for.
+/// The operations that one rank starts, and does not wait for.
 struct Started {
   std::vector<Async<Tensor>> sums;
   std::vector<Async<Tensor>> received;  ///< from the left

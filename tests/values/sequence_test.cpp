@@ -162,7 +162,7 @@ Tensor start_of(int rank) {
 }
 
 TEST_F(Requirement, V44_GradientsOfCollectivesAreTheNumericOnes) {
-  // What is differentiated is the sum of all ranks' losses.
+  // The function that is differentiated is the sum of all ranks' losses.
   const int ranks = 3;
   const auto total = [&](int moved, std::size_t element, double by) {
     std::array<double, 3> losses{};

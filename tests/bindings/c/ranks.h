@@ -1,4 +1,4 @@
-/* What the files of the program of one rank share. */
+/* The names that the files of the program of one rank share. */
 #ifndef RANKS_H
 #define RANKS_H
 

@@ -343,7 +343,7 @@ TEST(Nccl, WhatIsNotServedSaysWhy) {
   EXPECT_NE(std::string{ncclGetLastError(nullptr)}.find("ncclCommSuspend"), std::string::npos);
 }
 
-/// What a group of calls would take, in microseconds.
+/// The predicted time of a group of calls, in microseconds.
 template <class Calls>
 float simulated(Calls calls) {
   ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;

@@ -267,7 +267,7 @@ void all_gather_in_windows() {
   });
 }
 
-/// What a program leaves behind is freed after main, in the wrong order, with work under way.
+/// Objects that a program leaves behind: freed after main, in the wrong order, with work under way.
 struct Left {
   ~Left() {
     for (cudaStream_t stream : streams) CUDA(cudaStreamDestroy(stream));

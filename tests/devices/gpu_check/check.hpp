@@ -61,7 +61,7 @@ Settings bounded_settings();
 /// with its rank. What a body throws is its text.
 std::string on_ranks(int ranks, const Settings& settings,
                      const std::function<std::string(Communicator&)>& body);
-/// What `body` throws, or returns.
+/// The text that `body` throws, or returns.
 std::string text_of(const std::function<std::string()>& body);
 
 inline double seconds_since(Clock::time_point begin) {
@@ -116,7 +116,7 @@ void check_ends(Gpu& gpu, Rows& rows);
 
 /// Ranks in processes, by `capstan run` of the program at this path.
 void check_processes(const std::string& launcher, const std::string& self, Rows& rows);
-/// What such a process does; returns its exit code.
+/// Runs the task of such a process; returns its exit code.
 int run_process(const std::string& task);
 
 // nccl.cpp

@@ -14,7 +14,7 @@
 namespace capstan::gpu_check {
 namespace {
 
-/// What the comparison uses of NCCL's interface, as its ABI has it.
+/// The part of NCCL's interface that the comparison uses, as its ABI has it.
 class Nccl {
  public:
   struct Id {

@@ -1,4 +1,4 @@
-// What profilers record of calls in streams: the device times those that its kernels run.
+// Records of profilers about calls in streams: the device times those that its kernels run.
 
 #include <fmt/format.h>
 

@@ -20,7 +20,7 @@ class Vendor {
   void copy(void* to, const void* from, std::size_t bytes, void* stream) const {
     call("copying", "cuMemcpyDtoDAsync_v2", "hipMemcpyDtoDAsync", to, from, bytes, stream);
   }
-  /// What `body` puts into the stream becomes a graph that can be launched; it is never freed.
+  /// A graph, to be launched, of what `body` puts into the stream; it is never freed.
   template <class Body>
   void* captured(void* stream, const Body& body) const {
     constexpr int relaxed = 2;

@@ -4,7 +4,7 @@
 
 namespace capstan::soak {
 
-// What a rank says, a line each.
+// Messages of a rank, a line each.
 inline constexpr std::string_view says_now = "now";      ///< the moment has come
 inline constexpr std::string_view says_right = "right";  ///< all calls were right, to the end
 inline constexpr std::string_view says_error =

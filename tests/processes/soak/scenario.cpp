@@ -37,7 +37,7 @@ std::optional<Collective> some_collective(Dice& dice) {
   return all[dice.below(all.size())];
 }
 
-/// Of those that work on integers of every size.
+/// A random operation that works on integers of every size.
 ReduceOp some_op(Dice& dice) {
   constexpr ReduceOp ops[] = {ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::bit_xor};
   return ops[dice.below(std::size(ops))];

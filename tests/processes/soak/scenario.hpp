@@ -10,7 +10,7 @@
 
 namespace capstan::soak {
 
-/// What happens to a job in the middle of its work.
+/// The faults that happen to a job in the middle of its work.
 enum class Fault {
   kill,
   stop,
@@ -43,7 +43,7 @@ struct Scenario {
   bool in_turns;        ///< neighbouring ranks are on different hosts
   bool messages;        ///< to the right neighbour and from the left one, instead of collectives
   bool splits = false;  ///< instead of collectives
-  /// What is called again and again; nothing: all collectives in turn.
+  /// The collective that is called again and again; nothing: all collectives in turn.
   std::optional<Collective> collective;
   DataType type;
   ReduceOp op;

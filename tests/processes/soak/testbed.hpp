@@ -15,12 +15,12 @@ class Testbed {
 
   int hosts() const { return static_cast<int>(names_.size()); }
   const std::string& address(int host) const { return addresses_[at(host)]; }
-  /// What starts a command on a host, in the same process.
+  /// The command that starts another one on a host, in the same process.
   std::vector<std::string> prefix(int host) const;
 
   void cut(int host) const { set_cable(host, "down"); }
   void restore(int host) const { set_cable(host, "up"); }
-  /// What a host can send and receive from now on.
+  /// Limits the rate at which a host sends and receives from now on.
   void limit_rate(int host, std::uint32_t kbit) const;
   void unlimit_rate(int host) const;
 

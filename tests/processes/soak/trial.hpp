@@ -11,7 +11,7 @@
 
 namespace capstan::soak {
 
-/// What a run showed.
+/// The findings of a run.
 struct Verdict {
   std::vector<std::string> complaints;   ///< empty: all was right
   std::chrono::duration<double> told{};  ///< from the fault to the last survivor's error
@@ -42,7 +42,7 @@ class Trial {
   void look_for_leftovers();
 
   WatchedRank& victim() { return ranks_[static_cast<std::size_t>(scenario_.victim)]; }
-  /// Of whom an error is expected: all but a victim that is dead or stopped.
+  /// Whether an error of this rank is expected: of all but a victim that is dead or stopped.
   bool survives(int rank) const;
   void judge(int rank);
   void judge_error(int rank, const std::string& error);
