@@ -20,7 +20,7 @@ SIZES = [1 << shift for shift in range(12, 27, 2)]
 
 
 def calls(elements, ranks):
-    """Of each collective: a function of the group. `elements` is the length of the longest buffer."""
+    """A function of the group for each collective. `elements` is the length of the longest buffer."""
     whole, part = torch.ones(elements), torch.ones(elements // ranks)
     other = torch.ones(elements)
     return {

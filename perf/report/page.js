@@ -78,7 +78,7 @@
     };
   }
 
-  // What was taken, as stretches of the axis: [from, to, name]. They meet half way between sizes.
+  // The choices as stretches of the axis: [from, to, name]. They meet half way between sizes.
   function stretches(taken) {
     const found = [];
     taken.forEach(({ x, name }, i) => {

@@ -26,7 +26,7 @@ if(CAPSTAN_SANITIZE)
       # and the preset ubsan checks types of objects.
       add_compile_options(-fno-sanitize=object-size,vptr,function)
     endif()
-    # Of libstdc++'s own code for std::stable_sort.
+    # Warnings in libstdc++'s own code for std::stable_sort.
     add_compile_options(-Wno-deprecated-declarations)
   endif()
   if(CAPSTAN_SANITIZE MATCHES "undefined")
@@ -39,7 +39,7 @@ endif()
 # An installed program finds libraries where it was linked.
 set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 
-# What a program or a shared library lets others see is what the public headers declare
+# The symbols that a program or a shared library exports are those that the public headers declare
 # (capstan/export.hpp).
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)

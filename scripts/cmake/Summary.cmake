@@ -1,4 +1,4 @@
-# What this build will be, and which optional parts are left out and how to get them.
+# A summary of this build: which optional parts are left out, and how to get them.
 if(BUILD_SHARED_LIBS)
   set(_library "shared")
 else()

@@ -1,4 +1,4 @@
-# What an installed Capstan shows of itself. For install_test.cmake.
+# Checks of the files and symbols of an installed Capstan. For install_test.cmake.
 cmake_policy(VERSION 3.25)
 
 # Names in the public headers: of everything that may be exported.

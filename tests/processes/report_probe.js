@@ -44,7 +44,7 @@
       bottom: canvas.top + area.bottom, width: area.width, height: area.height });
   }
 
-  // What the pointer shows at the first value of the first line.
+  // The lines that the pointer shows at the first value of the first line.
   async function hovered(chart) {
     const point = chart.getDatasetMeta(0).data[0], canvas = chart.canvas.getBoundingClientRect();
     chart.canvas.dispatchEvent(new MouseEvent('mousemove', { bubbles: true, clientX: canvas.left + point.x, clientY: canvas.top + point.y }));

@@ -1,4 +1,4 @@
-"""What of a communicator is written in Python."""
+"""The parts of a communicator that are written in Python."""
 
 from __future__ import annotations
 
@@ -80,10 +80,10 @@ def _explain(
 
 
 def _report(self: Communicator) -> str:
-    """What this rank does and knows of the others, now, in lines for people.
+    """A report of what this rank does and knows of the others now, in lines for people.
 
-    Operations that have not ended, whom they wait for, in which step and since when. Any thread may
-    ask, also while another one waits in a call, and after a failure.
+    Operations that have not ended, the ranks that they wait for, in which step and since when. Any
+    thread may ask, also while another one waits in a call, and after a failure.
     """
     return self._report(False)
 

@@ -1,4 +1,4 @@
-"""What a program that does something wrong, or whose peers do, gets to know."""
+"""Errors in a program that does something wrong, or whose peers do."""
 
 import array
 import datetime

@@ -1,4 +1,4 @@
-"""What a Profiler records, and what a notebook shows of it."""
+"""Records of a Profiler, and their view in a notebook."""
 
 import json
 import xml.etree.ElementTree as xml
