@@ -26,14 +26,16 @@ constexpr std::array<std::string_view, 7> elliptic_beginnings = {
 /// One line that is nothing but a comment.
 struct CommentLine {
   std::string_view text;  ///< without marks
-  bool opens_block;       ///< begins with a slash and an asterisk
+  bool opens_block;       ///< does not continue the line before it
 };
 
 std::optional<CommentLine> comment_in(std::string_view line) {
   line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+  constexpr std::string_view docstring = "\"\"\"";
+  if (line.starts_with(docstring)) return CommentLine{line.substr(docstring.size()), true};
   const bool opens_block = line.starts_with("/*");
-  if (!opens_block && !line.starts_with("//")) return std::nullopt;
-  line.remove_prefix(std::min(line.find_first_not_of("/* "), line.size()));
+  if (!opens_block && !line.starts_with("//") && !line.starts_with("# ")) return std::nullopt;
+  line.remove_prefix(std::min(line.find_first_not_of("/*# "), line.size()));
   return CommentLine{line, opens_block};
 }
 
@@ -63,7 +65,8 @@ std::vector<std::string> elliptic_comments(const std::vector<Source>& files) {
 }
 
 TEST(CommentBeginnings, NameTheSubject) {
-  const auto files = files_of_repository({".hpp", ".cpp", ".h", ".c", ".cu", ".cuh"});
+  const auto files = files_of_repository(
+      {".hpp", ".cpp", ".h", ".c", ".cu", ".cuh", ".py", ".js", ".cmake", "CMakeLists.txt"});
   ASSERT_GT(files.size(), 1000U);
   EXPECT_THAT(elliptic_comments(files), IsEmpty());
 }
@@ -74,12 +77,15 @@ TEST(CommentBeginnings, EllipticOnesAreFound) {
       {"b.cpp", "/// The parts:\n///\n/// How many there are.\n"},
       {"c.h", "/* The first. */\n/* Whose it is. */\n"},
       {"d.cpp", "// Whatever\n// What continues.\nint c;  ///< Of a call\n// Often, Of_\n"},
-      {"e.cpp", "// Those_\nint d;\n// Offset\n"}};
+      {"e.cpp", "// Those_\nint d;\n// Offset\nint e;\n/// \"Who\"\n"},
+      {"f.py", "#!/usr/bin/python3\n# Of all.\n\"\"\"What it does.\"\"\"\n"}};
   EXPECT_THAT(elliptic_comments(files),
               ElementsAre("a.cpp:1: 'What it is.': begin with the subject",
                           "a.cpp:3: 'Of a wait:': begin with the subject",
                           "b.cpp:3: 'How many there are.': begin with the subject",
-                          "c.h:2: 'Whose it is. */': begin with the subject"));
+                          "c.h:2: 'Whose it is. */': begin with the subject",
+                          "f.py:2: 'Of all.': begin with the subject",
+                          "f.py:3: 'What it does.\"\"\"': begin with the subject"));
 }
 
 }  // namespace
