@@ -26,17 +26,20 @@ void require_offer(const Launch& launch, Bootstrap bootstrap) {
                                "with MPICH's mpirun or srun --mpi=pmi2, or set it to auto",
                                launch.launcher));
   }
+  const std::string no_pmix = bootstrap == Bootstrap::pmix ? pmix::obstacle() : "";
+  if (!no_pmix.empty()) refuse(launch, no_pmix);
   if (bootstrap != Bootstrap::pmi) return;
   if (const auto obstacle = pmi::obstacle(*launch.pmi); !obstacle.empty()) refuse(launch, obstacle);
 }
 
 /// The end of the error for a job whose ranks have no method: other remedies.
 std::string advice(const Launch& launch, Bootstrap bootstrap) {
-  if ((launch.offers_pmix && pmix::built()) || launch.pmi) {
+  const std::string no_pmix = launch.offers_pmix ? pmix::obstacle() : "";
+  if ((launch.offers_pmix && no_pmix.empty()) || launch.pmi) {
     if (bootstrap != Bootstrap::automatic) return "; or let CAPSTAN_BOOTSTRAP be auto";
     return "; " + pmi::obstacle(*launch.pmi);
   }
-  if (launch.offers_pmix) return "; a Capstan that was built with libpmix-dev needs neither";
+  if (launch.offers_pmix) return "; " + no_pmix;
   return "; Open MPI's and MPICH's mpirun and srun with --mpi=pmix or --mpi=pmi2 need neither";
 }
 
@@ -48,7 +51,8 @@ ChosenMethod over_hosts(const Launch& launch, Bootstrap bootstrap) {
         launch.launcher, launch.local_size, launch.size, what);
   };
   const bool automatic = bootstrap == Bootstrap::automatic;
-  if (automatic && launch.offers_pmix && pmix::built()) return {Method::pmix, offered("PMIx")};
+  if (automatic && launch.offers_pmix && pmix::obstacle().empty())
+    return {Method::pmix, offered("PMIx")};
   if (automatic && launch.pmi && pmi::obstacle(*launch.pmi).empty())
     return {Method::pmi, offered("PMI")};
   refuse(

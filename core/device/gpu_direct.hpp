@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "capstan/gpu_direct.hpp"
-#include "core/device/shared_library.hpp"
+#include "core/net/shared_library.hpp"
 
 namespace capstan {
 

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "core/device/device_memory.hpp"
-#include "core/device/shared_library.hpp"
+#include "core/net/shared_library.hpp"
 #include "core/memory/page_locker.hpp"
 
 namespace capstan {

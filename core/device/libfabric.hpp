@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "core/device/shared_library.hpp"
+#include "core/net/shared_library.hpp"
 
 namespace capstan {
 

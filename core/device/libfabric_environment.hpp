@@ -5,7 +5,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "core/device/shared_library.hpp"
+#include "core/net/shared_library.hpp"
 
 namespace capstan {
 

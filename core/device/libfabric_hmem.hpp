@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/device/shared_library.hpp"
+#include "core/net/shared_library.hpp"
 
 namespace capstan {
 

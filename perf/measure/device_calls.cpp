@@ -8,7 +8,7 @@
 
 #include "capstan/error.hpp"
 #include "core/device/at_place.hpp"
-#include "core/device/shared_library.hpp"
+#include "core/net/shared_library.hpp"
 
 namespace capstan::perf {
 namespace {

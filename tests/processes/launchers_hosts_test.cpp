@@ -94,7 +94,7 @@ CommandResult beside(const Launcher& launcher, const std::string& script, int ho
 class OverHosts : public ::testing::TestWithParam<Launcher> {
  protected:
   void SetUp() override {
-    if (GetParam().by_pmix && !pmix::built()) GTEST_SKIP() << "built without libpmix-dev";
+    if (GetParam().by_pmix && !pmix::obstacle().empty()) GTEST_SKIP() << pmix::obstacle();
     if (!installed(GetParam().program)) GTEST_SKIP() << "install " << GetParam().program;
   }
   void TearDown() override { EXPECT_THAT(leftovers(), IsEmpty()); }
@@ -191,7 +191,7 @@ TEST_P(OverHosts, TheDoctorSaysHowRanksWouldMeetAndWhy) {
 // Particular launchers.
 
 TEST(OverHostsOpenMpi, RanksMeetThoughTheyComeLateAndOverThreeHosts) {
-  if (!pmix::built()) GTEST_SKIP() << "built without libpmix-dev";
+  if (!pmix::obstacle().empty()) GTEST_SKIP() << pmix::obstacle();
   if (!installed("mpirun.openmpi")) GTEST_SKIP() << "install openmpi-bin";
   const auto result = beside(
       open_mpi, "start sh -c '[ $OMPI_COMM_WORLD_RANK != 0 ] || sleep 1; exec '\"$program\"", 3);
@@ -275,7 +275,7 @@ TEST(BesideMpi, AfterMpisEndItIsAnErrorThatSaysSo) {
 }
 
 TEST(BesideMpi, OpenMpiAndCapstanShareItsPmixInAnyOrder) {
-  if (!pmix::built()) GTEST_SKIP() << "built without libpmix-dev";
+  if (!pmix::obstacle().empty()) GTEST_SKIP() << pmix::obstacle();
   if (!installed("mpirun.openmpi")) GTEST_SKIP() << "install openmpi-bin";
   if (!built_beside("openmpi")) GTEST_SKIP() << "built without libopenmpi-dev, or with sanitizers";
   for (const char* order : {"first", "second"}) {

@@ -70,7 +70,7 @@ void expect_joined(const CommandResult& result) {
 }
 
 TEST(Launchers, OpenMpiByPmix) {
-  if (!pmix::built()) GTEST_SKIP() << "built without libpmix-dev";
+  if (!pmix::obstacle().empty()) GTEST_SKIP() << pmix::obstacle();
   if (!installed("mpirun.openmpi")) GTEST_SKIP() << "install openmpi-bin";
   expect_joined(run_command({"mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", "3",
                              JOINER_PROGRAM, "again"},
@@ -87,7 +87,7 @@ TEST(Launchers, SlurmByPmixAndPmi2) {
   if (pmi2.status == 77) GTEST_SKIP() << pmi2.output;
   expect_joined(pmi2);
   EXPECT_THAT(srun("pmi2", "pmix").output, HasSubstr("Slurm offers no PMIx here"));
-  if (!pmix::built()) GTEST_SKIP() << "built without libpmix-dev";
+  if (!pmix::obstacle().empty()) GTEST_SKIP() << pmix::obstacle();
   expect_joined(srun("pmix", "auto"));
   expect_joined(srun("pmix", "pmix"));
   EXPECT_THAT(leftovers(), IsEmpty());

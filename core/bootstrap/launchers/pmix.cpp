@@ -13,19 +13,63 @@
 #include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "capstan/error.hpp"
+#include "core/net/shared_library.hpp"
 
 namespace capstan::pmix {
 namespace {
 
 using namespace std::chrono_literals;
 
+/// The functions of the library that are used. Nothing links it: MPI's own may be another one.
+struct Library {
+  decltype(&::PMIx_Init) init;
+  decltype(&::PMIx_Finalize) finalize;
+  decltype(&::PMIx_Error_string) error_string;
+  decltype(&::PMIx_Put) put;
+  decltype(&::PMIx_Commit) commit;
+  decltype(&::PMIx_Get_nb) get;
+  decltype(&::PMIx_Fence_nb) fence;
+};
+
+/// False if the library lacks one of them.
+bool fill(Library& library, const SharedLibrary& from) {
+  const auto find = [&](auto& function, const char* name) {
+    from.find(function, name);
+    return function != nullptr;
+  };
+  return find(library.init, "PMIx_Init") && find(library.finalize, "PMIx_Finalize") &&
+         find(library.error_string, "PMIx_Error_string") && find(library.put, "PMIx_Put") &&
+         find(library.commit, "PMIx_Commit") && find(library.get, "PMIx_Get_nb") &&
+         find(library.fence, "PMIx_Fence_nb");
+}
+
+/// Null if there is none.
+const Library* find_library() {
+  static const std::vector<std::string> names{"libpmix.so.2", CAPSTAN_PMIX_LIBRARY};
+  auto shared = system_loader().loaded(names);
+  if (!shared) shared = system_loader().open(names);
+  static Library library;
+  return shared && fill(library, *shared) ? &library : nullptr;
+}
+
+const Library* library_or_null() {
+  static const Library* const library = find_library();
+  return library;
+}
+
+const Library& library() {
+  if (const Library* const found = library_or_null()) return *found;
+  throw BootstrapError(obstacle());
+}
+
 [[noreturn]] void failed(const char* call, pmix_status_t status) {
   throw BootstrapError(
       fmt::format("{}: {}: the launcher offers PMIx, but it does not work; set CAPSTAN_STORE and "
                   "CAPSTAN_SECRET for all ranks to do without it",
-                  call, ::PMIx_Error_string(status)));
+                  call, library().error_string(status)));
 }
 
 /// The connection to the launcher. PMIx counts the users of it in this process, such as MPI.
@@ -39,13 +83,13 @@ class Session {
 
  private:
   Session() {
-    if (const auto status = ::PMIx_Init(&self_, nullptr, 0); status != PMIX_SUCCESS)
+    if (const auto status = library().init(&self_, nullptr, 0); status != PMIX_SUCCESS)
       failed("PMIx_Init", status);
     owner_ = ::getpid();
     // Without this call a launcher takes the end of the process for a crash. It must come before
     // the clean-up of the PMIx library itself, so a destructor would be too late.
     std::atexit([] {
-      if (instance().owner_ == ::getpid()) ::PMIx_Finalize(nullptr, 0);
+      if (instance().owner_ == ::getpid()) library().finalize(nullptr, 0);
     });
   }
 
@@ -134,7 +178,7 @@ std::pair<pmix_status_t, std::string> answer_of(Call call, Deadline deadline) {
 std::optional<std::string> ask(const pmix_proc_t& whom, const std::string& key, Deadline deadline) {
   const auto [status, text] = answer_of(
       [&](void* ticket) {
-        return ::PMIx_Get_nb(&whom, key.c_str(), nullptr, 0, take_value, ticket);
+        return library().get(&whom, key.c_str(), nullptr, 0, take_value, ticket);
       },
       deadline);
   if (status == PMIX_SUCCESS) return text;
@@ -144,8 +188,10 @@ std::optional<std::string> ask(const pmix_proc_t& whom, const std::string& key, 
 
 }  // namespace
 
-bool built() {
-  return true;
+std::string obstacle() {
+  if (library_or_null()) return "";
+  return "the launcher offers PMIx, but its library (libpmix.so.2) cannot be loaded: install "
+         "libpmix2, or set CAPSTAN_STORE and CAPSTAN_SECRET for all ranks";
 }
 
 void put(const std::string& key, const std::string& value) {
@@ -153,9 +199,9 @@ void put(const std::string& key, const std::string& value) {
   pmix_value_t content{};
   content.type = PMIX_STRING;
   content.data.string = const_cast<char*>(value.c_str());  // PMIx copies it
-  if (const auto status = ::PMIx_Put(PMIX_GLOBAL, key.c_str(), &content); status != PMIX_SUCCESS)
+  if (const auto status = library().put(PMIX_GLOBAL, key.c_str(), &content); status != PMIX_SUCCESS)
     failed("PMIx_Put", status);
-  if (const auto status = ::PMIx_Commit(); status != PMIX_SUCCESS) failed("PMIx_Commit", status);
+  if (const auto status = library().commit(); status != PMIX_SUCCESS) failed("PMIx_Commit", status);
 }
 
 std::string get(int rank, const std::string& key, Deadline deadline) {
@@ -177,7 +223,7 @@ std::string get(int rank, const std::string& key, Deadline deadline) {
 
 void meet(Deadline deadline) {
   Session::instance();
-  answer_of([](void* data) { return ::PMIx_Fence_nb(nullptr, 0, nullptr, 0, take_status, data); },
+  answer_of([](void* data) { return library().fence(nullptr, 0, nullptr, 0, take_status, data); },
             deadline);
 }
 

@@ -12,8 +12,10 @@ namespace capstan::pmix {
 // call connects to the launcher, and the end of the process disconnects. All functions may be
 // called from any thread.
 
-/// Whether this build has PMIx. Without it the functions below throw BootstrapError.
-bool built();
+/// Why PMIx cannot be used here, with the remedy; empty if it can. The functions below throw it as a
+/// BootstrapError. PMIx's library is loaded when it is first needed: the one that the process has
+/// already, such as MPI's own, or else the system's.
+std::string obstacle();
 
 /// Leaves `value` under `key` (up to 511 bytes) for the other ranks; a key serves once. Throws
 /// BootstrapError.

@@ -5,15 +5,14 @@ namespace capstan::pmix {
 namespace {
 
 [[noreturn]] void refuse() {
-  throw BootstrapError(
-      "this build of Capstan has no PMIx: install libpmix-dev and build it again, or set "
-      "CAPSTAN_STORE and CAPSTAN_SECRET for all ranks");
+  throw BootstrapError(obstacle());
 }
 
 }  // namespace
 
-bool built() {
-  return false;
+std::string obstacle() {
+  return "this build of Capstan has no PMIx: install libpmix-dev and build it again, or set "
+         "CAPSTAN_STORE and CAPSTAN_SECRET for all ranks";
 }
 
 void put(const std::string&, const std::string&) {

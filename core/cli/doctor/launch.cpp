@@ -42,8 +42,9 @@ Probe of_launch(const char* name, Describe describe) {
 /// The process management interfaces that the launcher offers, used or not.
 std::string offer_of(const Launch& launch) {
   std::string offer;
-  if (launch.offers_pmix)
-    offer += pmix::built() ? ", which offers PMIx" : ", which offers PMIx; this build has none";
+  if (launch.offers_pmix) offer += ", which offers PMIx";
+  if (const std::string no_pmix = launch.offers_pmix ? pmix::obstacle() : ""; !no_pmix.empty())
+    offer += fmt::format(" ({})", no_pmix);
   if (launch.pmi) offer += ", which offers PMI";
   return offer;
 }

@@ -1,4 +1,4 @@
-#include "core/device/shared_library.hpp"
+#include "core/net/shared_library.hpp"
 
 #include <dlfcn.h>
 
