@@ -173,6 +173,12 @@ enum {
   CAPSTAN_WIRE_AUTHENTICATED = 2,
   CAPSTAN_WIRE_ENCRYPTED = 3
 };
+enum {
+  CAPSTAN_GPU_DIRECT_DEFAULT = 0,
+  CAPSTAN_GPU_DIRECT_DETECT = 1,
+  CAPSTAN_GPU_DIRECT_ALWAYS = 2,
+  CAPSTAN_GPU_DIRECT_NEVER = 3
+};
 typedef struct capstan_settings {
   size_t size;
   double join_timeout; /* seconds */
@@ -203,6 +209,8 @@ typedef struct capstan_settings {
   double proof_limit; /* seconds; CAPSTAN_PROOF_LIMIT_TRUST: longer ones run without a proof */
   int32_t prove;      /* CAPSTAN_ON or CAPSTAN_OFF, as the next one */
   int32_t same_bits;
+  int32_t device_executor; /* CAPSTAN_ON or CAPSTAN_OFF */
+  int32_t gpu_direct;      /* CAPSTAN_GPU_DIRECT_... */
 } capstan_settings;
 #define CAPSTAN_PROOF_LIMIT_TRUST 1e9
 #define CAPSTAN_NO_BYTES UINT64_MAX

@@ -87,6 +87,8 @@ Settings to_settings(const capstan_settings* given) {
     set(settings.proof_limit, own.proof_limit, "proof_limit");
   set(settings.prove, own.prove, "prove");
   set(settings.same_bits, own.same_bits, "same_bits");
+  set(settings.device_executor, own.device_executor, "device_executor");
+  set_kind(settings.gpu_direct, own.gpu_direct, GpuDirectUse::never, "gpu_direct");
   return settings;
 }
 

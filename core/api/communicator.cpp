@@ -7,6 +7,7 @@
 
 #include "core/api/checked_call.hpp"
 #include "core/api/communicator_prepared.hpp"
+#include "core/api/variables.hpp"
 #include "core/bootstrap/launchers/launch.hpp"
 #include "core/engine/engine.hpp"
 #include "core/engine/process_exit.hpp"
@@ -17,25 +18,35 @@
 
 namespace capstan {
 
+namespace {
+
+/// The first rank speaks for all, whose variables are mostly the same.
+Communicator begun(Communicator world) {
+  if (world.rank() == 0) warn_of_unknown_variables();
+  return world;
+}
+
+}  // namespace
+
 Communicator Communicator::from_environment(const Settings& settings) {
-  return Communicator{
-      std::make_unique<Impl>(join_launched_world(detect_launch(process_environment()), settings))};
+  return begun(Communicator{
+      std::make_unique<Impl>(join_launched_world(detect_launch(process_environment()), settings))});
 }
 
 Communicator Communicator::join(const UniqueId& id, int rank, int size, const Settings& settings) {
-  return Communicator{std::make_unique<Impl>(join_world(id, rank, size, settings))};
+  return begun(Communicator{std::make_unique<Impl>(join_world(id, rank, size, settings))});
 }
 
 Communicator Communicator::join(std::shared_ptr<Store> store, int rank, int size,
                                 const Settings& settings, const std::string& prefix) {
-  return Communicator{
-      std::make_unique<Impl>(join_world(std::move(store), rank, size, prefix, settings))};
+  return begun(Communicator{
+      std::make_unique<Impl>(join_world(std::move(store), rank, size, prefix, settings))});
 }
 
 std::vector<Communicator> Communicator::local_world(int ranks, const Settings& settings) {
   std::vector<Communicator> world;
   for (auto& member : make_thread_world(ranks, settings))
-    world.push_back(Communicator{std::make_unique<Impl>(std::move(member))});
+    world.push_back(begun(Communicator{std::make_unique<Impl>(std::move(member))}));
   return world;
 }
 

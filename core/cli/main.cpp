@@ -22,7 +22,8 @@ constexpr const char* examples =
     "  capstan calibrate                            what ranks take here, for simulations\n"
     "  capstan simulate all_reduce -n 4096          what it would take on a cluster\n"
     "  capstan topo --ranks 8                       where eight ranks would run\n"
-    "  capstan doctor                               what this machine has and what limits it\n\n"
+    "  capstan doctor                               what this machine has and what limits it\n"
+    "  capstan settings                             every setting, its value and its source\n\n"
     "'capstan COMMAND --help' has details. Exit status: 0 if all went well, 1 if not, 2 if the\n"
     "command cannot be understood; `capstan run` has that of the first rank that failed.";
 
@@ -52,6 +53,7 @@ int run_command(int argc, char** argv) {
   capstan::cli::add_simulate_command(app, status, arguments);
   capstan::cli::add_topo_command(app, status);
   capstan::cli::add_doctor_command(app, status);
+  capstan::cli::add_settings_command(app, status);
   capstan::cli::add_help_command(app);
   try {
     app.parse(argc, argv);

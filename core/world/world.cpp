@@ -12,11 +12,14 @@
 #include <unordered_map>
 
 #include "capstan/error.hpp"
+#include "capstan/version.hpp"
 #include "core/bootstrap/join.hpp"
 #include "core/engine/progress.hpp"
 #include "core/memory/huge_pages.hpp"
+#include "core/memory/registration/address_range.hpp"
 #include "core/net/host_identity.hpp"
 #include "core/net/limits.hpp"
+#include "core/net/log.hpp"
 #include "core/tuning/find_profile.hpp"
 #include "core/world/make_transport.hpp"
 #include "core/world/store_exchange.hpp"
@@ -224,9 +227,28 @@ void agree_on_abilities(MachineView& machine, StoreExchange& exchange, Transport
   machine.autotunes = all[2] != 0;
 }
 
+/// For CAPSTAN_LOG=info: how this rank has started, and what all ranks have found and agreed on.
+void log_start(Rank self, const MachineView& machine, const Settings& settings) {
+  if (!log().shows(Log::Level::info)) return;
+  const Hosts& hosts = machine.hosts;
+  const auto yes = [](bool is) { return is ? "yes" : "no"; };
+  log().info("rank {} of {}: capstan {}, {}, {}", self.value(), hosts.ranks(), version(),
+             machine.threads ? "a thread" : to_string(Process::own()),
+             fmt::format("CPUs {}", to_string(cpu_sets({own_processors()}).front())));
+  if (self != Rank{0}) return;
+  log().info("hosts: {}{}{}", hosts.count(),
+             hosts.single() ? "" : fmt::format(", {} between them", word_for(machine.network)),
+             machine.shares_cores ? "; ranks share cores" : "");
+  log().info("single copy: {}; huge pages: {}; blocks of {}", yes(machine.reads_peers),
+             yes(machine.huge_pages), readable(machine.chunk));
+  log().info("choices: {}{}{}", settings.algorithm.empty() ? "by the model" : "by rules first",
+             machine.measured ? ", a profile" : "", machine.autotunes ? ", the autotuner" : "");
+}
+
 /// A rank of a world. It sleeps on the transport of the world, also for all groups made from it.
 Member make_member(std::unique_ptr<Transport> transport, Rank self, const SegmentLayout& layout,
                    const MachineView& machine, const Settings& settings) {
+  log_start(self, machine, settings);
   ByRank<int> world_ranks(machine.hosts.ranks());
   std::iota(world_ranks.begin(), world_ranks.end(), 0);
   const std::shared_ptr<Transport> shared = std::move(transport);

@@ -16,8 +16,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr const char* commands[] = {"run",       "perf",     "verify", "export", "tune", "explain",
-                                    "calibrate", "simulate", "topo",   "doctor", "help"};
+constexpr const char* commands[] = {"run",  "perf",    "verify",    "export",
+                                    "tune", "explain", "calibrate", "simulate",
+                                    "topo", "doctor",  "settings",  "help"};
 
 /// "--ranks" and the like, but for "--help" in examples of other programs.
 std::set<std::string> long_options(const std::string& text) {

@@ -6,9 +6,12 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <map>
+#include <string>
 
 #include "capstan/deadline.hpp"
 #include "capstan/error.hpp"
+#include "core/api/variables.hpp"
 
 namespace capstan {
 namespace {
@@ -74,6 +77,72 @@ TEST(SettingsFromTheEnvironment, NumbersAndSwitchesAreWhole) {
   EXPECT_TRUE(Settings::from_environment().device_executor);
   const Variable staged{"CAPSTAN_DEVICE_EXECUTOR", "0"};
   EXPECT_FALSE(Settings::from_environment().device_executor);
+}
+
+TEST(SettingsByName, AreReadAsTheyAreShown) {
+  for (const std::string_view name : Settings::names()) {
+    Settings settings;
+    const std::string usual = settings.text(name);
+    settings.set(name, usual);
+    EXPECT_EQ(settings.text(name), usual) << name;
+  }
+  Settings settings;
+  for (const auto& [name, text] :
+       std::map<std::string, std::string>{{"timeout", "0.25"},
+                                          {"network", "ofi"},
+                                          {"gpu_direct", "never"},
+                                          {"device_executor", "0"},
+                                          {"chunk", "64k"},
+                                          {"rails", "3"},
+                                          {"proof_limit", "trust"},
+                                          {"algorithm", "all_reduce:ring"}}) {
+    settings.set(name, text);
+    EXPECT_EQ(settings.text(name), text) << name;
+  }
+  EXPECT_EQ(settings.timeout, 250ms);
+  EXPECT_EQ(settings.chunk, Bytes{64 << 10});
+  EXPECT_TRUE(settings.trust_long_proofs);
+}
+
+TEST(SettingsByName, WhatCannotBeReadChangesNothing) {
+  Settings settings;
+  for (const auto& [name, text] : std::map<std::string, std::string>{{"timeout", "0"},
+                                                                     {"autotune", "yes"},
+                                                                     {"wire", "paper"},
+                                                                     {"rails", "9"},
+                                                                     {"proof_limit", "never"},
+                                                                     {"chunk", "1"}}) {
+    const std::string before = settings.text(name);
+    EXPECT_THROW(settings.set(name, text), InvalidArgument) << name;
+    EXPECT_EQ(settings.text(name), before);
+  }
+}
+
+TEST(SettingsByName, UnknownNamesAreRefusedWithTheNearest) {
+  Settings settings;
+  const auto refusal_of = [&](std::string_view name) -> std::string {
+    try {
+      settings.set(name, "1");
+      return "accepted";
+    } catch (const InvalidArgument& error) {
+      return error.what();
+    }
+  };
+  EXPECT_THAT(refusal_of("time_out"), HasSubstr("did you mean timeout?"));
+  EXPECT_THAT(refusal_of("colour"), HasSubstr("there are timeout, join_timeout"));
+  EXPECT_THROW(settings.text("colour"), InvalidArgument);
+}
+
+TEST(VariablesOfTheEnvironment, MisspeltOnesAreFoundWithTheNearest) {
+  const Variable wrong{"CAPSTAN_TIMEOUTS", "3"}, own{"CAPSTAN_ELEPHANT", "1"},
+      right{"CAPSTAN_TIMEOUT", "3"}, launch{"CAPSTAN_LOG", "warn"};
+  std::map<std::string, std::string> found;
+  for (const auto& [name, near] : unknown_variables()) found.emplace(name, near);
+  EXPECT_EQ(found["CAPSTAN_TIMEOUTS"], "CAPSTAN_TIMEOUT");
+  EXPECT_TRUE(found.contains("CAPSTAN_ELEPHANT"));
+  EXPECT_EQ(found["CAPSTAN_ELEPHANT"], "");
+  EXPECT_FALSE(found.contains("CAPSTAN_TIMEOUT"));
+  EXPECT_FALSE(found.contains("CAPSTAN_LOG"));
 }
 
 }  // namespace

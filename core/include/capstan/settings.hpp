@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "capstan/export.hpp"
 #include "capstan/gpu_direct.hpp"
@@ -30,8 +31,8 @@ std::string_view name_of(Wire wire);
 /// Every setting of the engine. Each can be set in the program or by the environment variable
 /// named beside it. What else the library reads from the environment is no setting: what launchers
 /// say, where profiles are (XDG_CONFIG_HOME, HOME, XDG_CONFIG_DIRS), where adapters of backends are
-/// (CAPSTAN_PLUGINS), where values write what ran (CAPSTAN_DEBUG_DAG), and variables of the drivers
-/// and libraries below it.
+/// (CAPSTAN_PLUGINS), where values write what ran (CAPSTAN_DEBUG_DAG), what is logged
+/// (CAPSTAN_LOG), and variables of the drivers and libraries below it.
 struct Settings {
   /// How long start-up waits for all ranks to join. CAPSTAN_JOIN_TIMEOUT, seconds.
   std::chrono::milliseconds join_timeout = std::chrono::seconds{60};
@@ -199,6 +200,14 @@ struct Settings {
   /// Reads the variables named above. Throws InvalidArgument that names the variable, its value
   /// and what it should look like.
   static Settings from_environment();
+
+  /// The names of the members above but for trust_long_proofs, which is proof_limit's "trust".
+  static std::vector<std::string_view> names();
+  /// Sets the member of this name from text, as its variable has it: "timeout", "60". Throws
+  /// InvalidArgument for another name, and for a value that its variable would not take.
+  void set(std::string_view name, std::string_view text);
+  /// A member as set() takes it. Throws InvalidArgument for another name.
+  std::string text(std::string_view name) const;
 };
 
 }  // namespace CAPSTAN_EXPORT capstan

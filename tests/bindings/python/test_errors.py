@@ -82,11 +82,14 @@ def test_names_that_are_made_at_run_time_are_found(alone):
 def test_settings_are_known_by_name():
     with pytest.raises(TypeError, match="no setting 'time_out'.*timeout"):
         cs.init(time_out=3)
-    with pytest.raises(ValueError, match="network='smoke'; there are auto, tcp, ofi, verbs"):
+    with pytest.raises(ValueError, match="network='smoke': expected auto, tcp, ofi or verbs"):
         cs.init(network="smoke")
+    with pytest.raises(ValueError, match="chunk='1': expected a size from 4k to 64m"):
+        cs.init(chunk=1)
     texts = {"algorithm": "all_reduce:direct", "profile": "none", "network": "tcp", "bootstrap": "tcp"}
     numbers = {"timeout": 60, "join_timeout": 60, "chunk": 1 << 16, "unexpected_messages": 0, "buffer_limit": 1 << 20}
-    cs.init(**texts, **numbers, autotune=False, progress_thread=False, single_copy=False, huge_pages=False).close()
+    texts |= {"gpu_direct": "never", "proof_limit": "trust"}
+    cs.init(**texts, **numbers, device_executor=False, autotune=False, progress_thread=False, single_copy=False, huge_pages=False).close()
 
 
 def test_element_types_are_named_as_numpy_has_them_too(alone):

@@ -1,0 +1,83 @@
+// `capstan settings`, variables that have no effect, and CAPSTAN_LOG.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "capstan/settings.hpp"
+#include "tests/processes/folder.hpp"
+
+namespace capstan {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+nlohmann::json row_of(const nlohmann::json& rows, const std::string& variable) {
+  for (const auto& row : rows)
+    if (row.at("variable") == variable) return row;
+  ADD_FAILURE() << "there is no " << variable << " in " << rows;
+  return {};
+}
+
+TEST(SettingsCommand, ShowsValueDefaultAndSourceOfAll) {
+  const Folder folder;
+  const auto result = folder.run("CAPSTAN_TIMEOUT=7.5 CAPSTAN_CHUNK=65536 capstan settings --json");
+  EXPECT_EQ(result.status, 0) << result.output;
+  const auto rows = nlohmann::json::parse(result.output).at("settings");
+  EXPECT_GT(rows.size(), Settings::names().size());
+  const auto timeout = row_of(rows, "CAPSTAN_TIMEOUT");
+  EXPECT_EQ(timeout.at("value"), "7.5");
+  EXPECT_EQ(timeout.at("default"), "300");
+  EXPECT_EQ(timeout.at("source"), "environment");
+  EXPECT_EQ(row_of(rows, "CAPSTAN_CHUNK").at("value"), "64k");
+  EXPECT_EQ(row_of(rows, "CAPSTAN_WIRE").at("source"), "default");
+  EXPECT_THAT(folder.run("CAPSTAN_RAILS=2 capstan settings --set").output,
+              AllOf(HasSubstr("CAPSTAN_RAILS"), Not(HasSubstr("CAPSTAN_WIRE"))));
+}
+
+TEST(SettingsCommand, NeverShowsTheSecret) {
+  const Folder folder;
+  const auto result = folder.run("CAPSTAN_SECRET=0123456789abcdef capstan settings");
+  EXPECT_THAT(result.output, AllOf(HasSubstr("(not shown)"), Not(HasSubstr("0123456789abcdef"))));
+}
+
+TEST(SettingsCommand, NamesWhatCannotBeReadAndWhatHasNoEffect) {
+  const Folder folder;
+  const auto result = folder.run("CAPSTAN_RAILS=9 CAPSTAN_TIMEOUTS=3 capstan settings");
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.output, HasSubstr("CAPSTAN_RAILS='9': expected a number from 1 to 8"));
+  EXPECT_THAT(result.output,
+              HasSubstr("CAPSTAN_TIMEOUTS has no effect: did you mean CAPSTAN_TIMEOUT?"));
+}
+
+/// One line of all ranks together: the first rank speaks.
+TEST(MisspeltVariables, AreWarnedOfOnce) {
+  const Folder folder;
+  const std::string perf = "capstan perf barrier -n 2 2>&1 >/dev/null";
+  const auto result = folder.run("CAPSTAN_TIMEOUTS=3 " + perf);
+  const auto first = result.output.find("CAPSTAN_TIMEOUTS is no variable of Capstan");
+  ASSERT_NE(first, std::string::npos) << result.output;
+  EXPECT_EQ(result.output.find("CAPSTAN_TIMEOUTS is no", first + 1), std::string::npos);
+  EXPECT_THAT(folder.run(perf).output, Not(HasSubstr("no variable")));
+}
+
+TEST(LogLevels, InfoTellsStartAndChoices) {
+  const Folder folder;
+  const std::string perf = "capstan perf all_reduce -n 2 -b 8 -e 8 2>&1 >/dev/null";
+  const std::string quiet = folder.run(perf).output;
+  const std::string told = folder.run("CAPSTAN_LOG=info " + perf).output;
+  for (const char* part : {"rank 0 of 2: capstan ", "rank 1 of 2: capstan ", "hosts: 1",
+                           "single copy: ", "all_reduce(2 x f32, sum): "}) {
+    EXPECT_THAT(told, HasSubstr(part));
+    EXPECT_THAT(quiet, Not(HasSubstr(part)));
+  }
+  EXPECT_THAT(folder.run("CAPSTAN_LOG=loud " + perf).output,
+              HasSubstr("CAPSTAN_LOG='loud': expected debug, info, warn, error or off"));
+}
+
+}  // namespace
+}  // namespace capstan
