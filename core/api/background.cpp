@@ -4,6 +4,7 @@
 
 #include "core/engine/process_exit.hpp"
 #include "core/net/limits.hpp"
+#include "core/net/log.hpp"
 
 namespace capstan {
 
@@ -24,10 +25,15 @@ void Background::become_child() noexcept {
 
 void Background::add(Clock::time_point when, Task task) {
   const std::lock_guard lock{mutex_};
-  if (!started_) start_thread("background", [this] { run(); }).detach();
+  if (!started_) add_thread();
   started_ = true;
   entries_.push_back({when, std::move(task)});
   changed_.notify_one();
+}
+
+/// Under the lock.
+void Background::add_thread() {
+  start_thread("background", [this] { run(); }).detach();
 }
 
 Background::Clock::time_point Background::next_due() const {
@@ -40,30 +46,41 @@ void Background::run() {
   std::unique_lock lock{mutex_};
   while (true) {
     const auto due = next_due();
-    if (due == Clock::time_point::max() || process_exits())
+    const bool never = due == Clock::time_point::max() || process_exits();
+    if (!never && due <= Clock::now()) {
+      run_first(lock);
+      continue;
+    }
+    ++idle_;
+    if (never)
       changed_.wait(lock);
-    else if (due > Clock::now())
-      changed_.wait_until(lock, due);
     else
-      run_due(lock);
+      changed_.wait_until(lock, due);
+    --idle_;
   }
 }
 
-/// Calls each task that is due once, without the lock.
-void Background::run_due(std::unique_lock<std::mutex>& lock) {
-  const auto now = Clock::now();
-  const auto later = std::partition(entries_.begin(), entries_.end(),
-                                    [&](const Entry& entry) { return entry.due > now; });
-  std::vector<Entry> due(std::make_move_iterator(later), std::make_move_iterator(entries_.end()));
-  entries_.erase(later, entries_.end());
+/// Calls the task that is due first, without the lock.
+void Background::run_first(std::unique_lock<std::mutex>& lock) {
+  const auto first = std::ranges::min_element(entries_, {}, &Entry::due);
+  Entry entry = std::move(*first);
+  entries_.erase(first);
+  if (idle_ > 0)
+    changed_.notify_one();  // it waits for another time
+  else
+    try {
+      add_thread();
+    } catch (const SystemError& error) {
+      log().warn("{}; time limits hold when a callback has ended", error.what());
+    }
   lock.unlock();
-  std::erase_if(due, [](Entry& entry) {
-    const auto again = entry.task();
-    if (again) entry.due = Clock::now() + *again;
-    return !again;
-  });
+  const auto again = entry.task();
+  if (again)
+    entry.due = Clock::now() + *again;
+  else
+    entry.task = nullptr;  // what it holds may wait for another task
   lock.lock();
-  std::ranges::move(due, std::back_inserter(entries_));
+  if (again) entries_.push_back(std::move(entry));
 }
 
 }  // namespace capstan

@@ -14,6 +14,7 @@ namespace capstan {
 
 /// A thread of the process that looks after what nobody waits for: time limits, stop requests, and
 /// operations of other libraries. It starts with the first task and sleeps while there is none.
+/// Tasks run callbacks, which may wait: another thread looks after the other tasks meanwhile.
 /// Thread-safe; never destroyed.
 class Background final : private ChangedByFork {
  public:
@@ -35,8 +36,9 @@ class Background final : private ChangedByFork {
   };
   Background() = default;
   void become_child() noexcept override;
+  void add_thread();
   [[noreturn]] void run();
-  void run_due(std::unique_lock<std::mutex>& lock);
+  void run_first(std::unique_lock<std::mutex>& lock);
   Clock::time_point next_due() const;
 
   inline static std::atomic<Background*> current = nullptr;
@@ -45,6 +47,7 @@ class Background final : private ChangedByFork {
   std::condition_variable changed_;
   std::vector<Entry> entries_;
   bool started_ = false;
+  int idle_ = 0;  // threads that wait
 };
 
 }  // namespace capstan

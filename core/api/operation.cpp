@@ -35,9 +35,10 @@ void Operation::end(State state, std::exception_ptr error, std::optional<Message
   for (Callback& callback : set_end(state, std::move(error), message)) callback(*this);
 }
 
-void Operation::fail_silently(std::exception_ptr error) {
-  const auto self = shared_from_this();  // a callback may own the last handle
-  set_end(State::failed, std::move(error), std::nullopt);
+std::vector<Operation::Callback> Operation::settle(std::exception_ptr error,
+                                                   std::optional<MessageInfo> message) {
+  const State state = error ? State::failed : State::completed;
+  return set_end(state, std::move(error), message);
 }
 
 }  // namespace capstan

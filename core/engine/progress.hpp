@@ -3,9 +3,11 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <deque>
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -24,6 +26,8 @@ class Engine;
 
 /// Moves on the operations of one rank: those of its world and of all groups made from it. Callers
 /// move them on while they wait. A progress thread, if there is one, does so while no caller waits.
+/// A thread that runs callbacks moves nothing on; another one does, which is started when it is
+/// needed. So callbacks may wait for anything, and time limits hold meanwhile.
 ///
 /// All functions are thread-safe. One thread that uses a rank's communicators alone pays next to
 /// nothing for it; see BiasedMutex. In a forked child they throw InvalidArgument, and the object
@@ -64,8 +68,9 @@ class Progress final : public Driver,
   bool ensure_overlap() override;
 
   void add(Engine& engine);
-  /// The last engine to go ends the progress thread.
-  void remove(Engine& engine);
+  /// True: it was the last one, and end_threads() is due.
+  [[nodiscard]] bool remove(Engine& engine);
+  void end_threads();
 
   /// Held while engines are used.
   class Lock {
@@ -104,7 +109,7 @@ class Progress final : public Driver,
   void ended(std::shared_ptr<Operation> operation, std::exception_ptr error,
              const std::optional<MessageInfo>& message);
   /// Without the lock: completes or fails operations that have ended, and runs their callbacks.
-  void announce();
+  void announce() { announce(nullptr); }
   /// The same without callbacks, because the process exits.
   void announce_silently();
   /// Without the lock: there is something to move on; the thread is woken, if there is one.
@@ -124,21 +129,27 @@ class Progress final : public Driver,
  private:
   using Clock = std::chrono::steady_clock;
   class Backoff;
-  bool poll();
-  bool serve();
+  class Turn;
+  bool poll(Turn* turn);
+  bool serve(Turn* turn);
   bool busy() const;  // under the lock
   bool idle();
   void become_child() noexcept override;
   void await_exit() const;
-  void stop_thread();
+  void stop_threads();
+  bool is_own_thread() const;
+  void add_thread();
   /// Looks whether peers live and what has waited for too long. Returns when to look again: with
   /// many operations it takes long, and may take a tenth of the time.
-  Clock::time_point check();
+  Clock::time_point check(Turn* turn);
   void progress_world();
   void tell(Clock::time_point now);
   void stop_telling();
-  bool sleep(std::chrono::nanoseconds at_most);
-  void run_thread(const std::stop_token& stop);
+  bool sleep(std::chrono::nanoseconds at_most, Turn* turn);
+  /// `turn`: of the calling thread, which gives it up while callbacks run; null: it has none.
+  void announce(Turn* turn);
+  void run_thread();
+  bool lead();
 
   const std::shared_ptr<Transport> bell_;
   const Options options_;
@@ -152,7 +163,8 @@ class Progress final : public Driver,
     std::exception_ptr error;
     std::optional<MessageInfo> message;
   };
-  std::vector<Ended> ended_;
+  std::deque<Ended> ended_;
+  std::optional<Ended> next_ended();
 
   std::atomic<Clock::time_point> check_due_{};  // in advance()
   SharedCore core_;
@@ -161,9 +173,12 @@ class Progress final : public Driver,
   BiasedMutex mutex_;
   std::atomic<int> drivers_ = 0;  // callers that wait: the thread leaves the work to them
   std::mutex sleeping_;           // one thread at a time sleeps on the bell
-  std::condition_variable work_;  // wakes the progress thread
-  std::jthread thread_;
-  std::atomic<bool> thread_ended_ = false;
+  std::condition_variable work_;  // wakes a progress thread
+  std::stop_source stop_;         // of the progress threads
+  std::vector<std::jthread> threads_;
+  std::atomic<int> threads_running_ = 0;
+  int threads_waiting_ = 0;       // for work, under the lock
+  bool led_ = false;              // a progress thread moves operations on; under the lock
   std::size_t left_engines_ = 0;  // at exit
   std::atomic<bool> left_at_exit_ = false;
   std::thread::id exiting_thread_;

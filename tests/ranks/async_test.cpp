@@ -263,25 +263,6 @@ TEST_P(Async, CancelBeforeItsTurn) {
   });
 }
 
-TEST_P(Async, CallbacksMayStartOperationsAndWait) {
-  on_threads(3, settings(), [](Communicator& world) {
-    std::vector<int> first(100, 1), second(2000, 2);
-    std::atomic<int> called = 0;
-    Work work = world.start_all_reduce(first);
-    work.on_complete([&](const Work& ended) {
-      EXPECT_TRUE(ended.is_completed());
-      world.start_all_reduce(second).wait();
-      ++called;
-    });
-    work.wait();
-    // On the progress thread the callback may still be under way.
-    while (called == 0) std::this_thread::yield();
-    EXPECT_THAT(second, Each(6));
-    work.on_complete([&](const Work&) { ++called; });
-    EXPECT_EQ(called, 2);
-  });
-}
-
 TEST_P(Async, WaitAnyNamesTheOneThatEnded) {
   std::latch go{1};
   on_threads(2, settings(), [&](Communicator& world) {

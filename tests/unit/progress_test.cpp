@@ -80,6 +80,21 @@ TEST_F(ProgressTest, SleepsThatNobodyEndsAreCounted) {
   EXPECT_GE(Progress::sleeps_that_ran_out - before, 2);
 }
 
+TEST_F(ProgressTest, ACallbackMayWaitForWhatEndedAtTheSameTime) {
+  const auto next = std::make_shared<Operation>(progress, "next", Operation::Output{});
+  bool waited = false;
+  operation->when_ended([&](Operation&) {
+    waited = progress->drive([&] { return next->ended(); }, Deadline::in(1s));
+  });
+  bell->at_prepare = [&] {
+    if (operation->ended()) return;
+    progress->ended(operation, nullptr, std::nullopt);
+    progress->ended(next, nullptr, std::nullopt);
+  };
+  EXPECT_TRUE(wait());
+  EXPECT_TRUE(waited);
+}
+
 TEST_F(ProgressTest, AWaitEndsAtItsDeadline) {
   EXPECT_FALSE(progress->drive([] { return false; }, Deadline::in(30ms)));
   EXPECT_FALSE(operation->ended());

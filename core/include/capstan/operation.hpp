@@ -81,8 +81,10 @@ class Operation : public std::enable_shared_from_this<Operation> {
   }
   void fail(std::exception_ptr error) { end(State::failed, std::move(error)); }
   void cancelled() { end(State::cancelled, nullptr); }
-  /// Fails, and runs no callback: the process exits, and what callbacks refer to may be gone.
-  void fail_silently(std::exception_ptr error);
+  /// Ends the operation, with an error or without. Returns the callbacks, for the caller to run, or
+  /// to drop where the process exits: what they refer to may be gone.
+  [[nodiscard]] std::vector<Callback> settle(std::exception_ptr error,
+                                             std::optional<MessageInfo> message);
 
   /// For a result whose memory is known at the end only; before complete().
   void set_output(std::optional<Output> output) { output_ = output; }

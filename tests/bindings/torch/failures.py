@@ -31,6 +31,25 @@ def check_unknown_options():
     refused(lambda: dist.new_group(pg_options=object()), "no options")
 
 
+def check_time_out_in_a_callback():
+    """A callback waits for a call that the last rank does not make."""
+    if size() == 1:
+        return
+    group = dist.new_group(timeout=datetime.timedelta(seconds=2))
+    first = dist.all_reduce(torch.ones(3), group=group, async_op=True).get_future()
+    if rank() == size() - 1:
+        first.wait()
+    else:
+
+        def wait(_):
+            future = dist.all_reduce(torch.ones(3), group=group, async_op=True).get_future()
+            refused(future.wait, f"rank {size() - 1}")
+            return 7
+
+        assert first.then(wait).wait() == 7
+    dist.barrier()
+
+
 def check_mismatch():
     if size() == 1:
         return

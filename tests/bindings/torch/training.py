@@ -3,6 +3,7 @@
 import torch
 import torch.distributed as dist
 from collectives import data, rank, same, size
+from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as power_sgd
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
@@ -13,9 +14,10 @@ def network():
     return torch.nn.Sequential(*layers)
 
 
-def trained(group, make_optimizer):
+def trained(group, make_optimizer, prepare=lambda model, group: None):
     """The parameters after some steps, each rank with samples of its own."""
     model = DistributedDataParallel(network(), process_group=group, bucket_cap_mb=0.0005)
+    prepare(model, group)
     optimizer = make_optimizer(model.parameters(), group)
     for step in range(3):
         optimizer.zero_grad()
@@ -48,6 +50,38 @@ def check_ddp_and_zero_equal_gloo():
             first = parameter.clone()
             dist.broadcast(first, 0)
             same(first, parameter)
+
+
+def compressed_by_power_sgd(model, group):
+    """Its callbacks wait for futures of calls that they start."""
+    state = power_sgd.PowerSGDState(
+        group, matrix_approximation_rank=1, start_powerSGD_iter=2, min_compression_rate=0.5
+    )
+    model.register_comm_hook(state, power_sgd.powerSGD_hook)
+
+
+def sum_after_a_sum(model, group):
+    """A callback waits for a future whose callback waits for another one."""
+
+    def reduced(tensor, then=lambda tensor: tensor):
+        future = dist.all_reduce(tensor, group=group, async_op=True).get_future()
+        return future.then(lambda done: then(done.value()[0]))
+
+    def hook(_, bucket):
+        def again(tensor):
+            return reduced(tensor / size(), lambda t: reduced(t / size()).wait()).wait()
+
+        return reduced(bucket.buffer(), lambda t: again(t / size()))
+
+    model.register_comm_hook(None, hook)
+
+
+def check_hooks_that_wait_equal_gloo():
+    gloo, capstan = dist.new_group(backend="gloo"), dist.new_group(backend="capstan")
+    close(
+        trained(capstan, sgd, compressed_by_power_sgd), trained(gloo, sgd, compressed_by_power_sgd)
+    )
+    close(trained(capstan, sgd, sum_after_a_sum), trained(gloo, sgd))
 
 
 def check_fully_sharded():

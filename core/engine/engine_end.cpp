@@ -1,0 +1,46 @@
+// The end of a rank's half of a communicator.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "capstan/error.hpp"
+#include "core/engine/engine.hpp"
+#include "core/engine/process_exit.hpp"
+#include "core/engine/progress.hpp"
+
+namespace capstan {
+
+Engine::~Engine() {
+  {
+    const Progress::Lock lock{*progress_};
+    const std::string text = fmt::format("rank {} destroyed its communicator", self_.value());
+    // Published before buffers are given back: peers may be reading them.
+    peers_.own_control().left.store(1, std::memory_order_seq_cst);
+    fail_all(std::make_exception_ptr(Aborted(text + " while this operation was pending")));
+    peers_.show_end();
+    if (failure_) transport_->end_soon();
+  }
+  const bool last = progress_->remove(*this);
+  process_exits() ? progress_->announce_silently() : progress_->announce();
+  if (last) progress_->end_threads();
+}
+
+void Engine::leave_at_exit() {
+  {
+    const Progress::Lock lock{*progress_};
+    peers_.own_control().left.store(1, std::memory_order_seq_cst);
+    peers_.show_end();
+    const Deadline longest = Deadline::in(std::chrono::seconds{2});
+    const auto sent = [&](Rank peer) { return transport_->pushed(peer); };
+    while (!std::ranges::all_of(peers_.posted(), sent) && !longest.expired())
+      transport_->progress();
+  }
+  progress_->leave_at_exit();
+}
+
+void Engine::watch_for_exit() {
+  if (!std::exchange(watches_exit_, true)) capstan::watch_for_exit();
+}
+
+}  // namespace capstan
