@@ -55,7 +55,8 @@ class Engine {
   Engine(Shared rank, std::shared_ptr<Transport> transport, ByRank<int> world_ranks, Rank self,
          const SegmentLayout& layout, const MachineView& machine, const Settings& settings);
   Engine(const Engine&) = delete;
-  /// Fails what is pending with Aborted.
+  /// Fails what is pending with Aborted. Operations that were cancelled end first, for the peers,
+  /// which may take two seconds without an answer at most.
   ~Engine();
   /// Says that this rank has left, as the destructor does, and leaves all else as it is: exit()
   /// destroys the communicator, and other threads may be in its calls.
@@ -193,6 +194,8 @@ class Engine {
 
   // The end.
   void watch_for_exit();
+  bool all_are_cancelled() const;
+  void end_cancelled();
 
   // Failure.
   class Judge;

@@ -12,6 +12,7 @@
 namespace capstan {
 
 Engine::~Engine() {
+  if (!process_exits()) end_cancelled();
   {
     const Progress::Lock lock{*progress_};
     const std::string text = fmt::format("rank {} destroyed its communicator", self_.value());
@@ -41,6 +42,30 @@ void Engine::leave_at_exit() {
 
 void Engine::watch_for_exit() {
   if (!std::exchange(watches_exit_, true)) capstan::watch_for_exit();
+}
+
+/// Nobody waits for what is pending here, but peers do for its data.
+bool Engine::all_are_cancelled() const {
+  const auto is_cancelled = [](const Task& task) { return !task.operation && !task.outcome; };
+  return busy() && !failure_ && exchanges_.empty() && std::ranges::all_of(tasks_, is_cancelled);
+}
+
+/// Operations that were cancelled move on as long as there is progress.
+void Engine::end_cancelled() {
+  constexpr std::chrono::seconds patience{2};
+  Deadline longest = Deadline::in(patience);
+  std::uint64_t before = 0;
+  const auto done = [&] {
+    const Progress::Lock lock{*progress_};
+    if (!all_are_cancelled()) return true;
+    if (executor_.progress() != before) longest = Deadline::in(patience);
+    before = executor_.progress();
+    return longest.expired();
+  };
+  try {
+    progress_->drive(done, Deadline::never());
+  } catch (const Error&) {  // what a callback of another communicator has thrown
+  }
 }
 
 }  // namespace capstan
