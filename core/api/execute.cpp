@@ -18,10 +18,6 @@ using namespace std::chrono_literals;
 /// How often time limits and stop requests are looked at.
 constexpr std::chrono::milliseconds between_looks{20};
 
-Deadline deadline_of(TimeLimit limit) {
-  return limit ? Deadline::in(*limit) : Deadline::never();
-}
-
 std::vector<std::string> names_of_pending(std::span<const Work> works) {
   std::vector<std::string> names;
   for (const Work& work : works)
@@ -182,7 +178,7 @@ void end_of_wait(const Work& work, Deadline deadline, const std::stop_token& sto
 }  // namespace detail
 
 void finish_all(std::span<const Work> works, TimeLimit limit, const std::stop_token& stop) {
-  const Deadline deadline = deadline_of(limit);
+  const Deadline deadline = limit.deadline();
   std::vector<Work> pending(works.begin(), works.end());
   while (!pending.empty()) {
     // The driver of one operation moves on all operations of its rank.
@@ -198,7 +194,7 @@ void finish_all(std::span<const Work> works, TimeLimit limit, const std::stop_to
 
 Work together(std::vector<Work> works, TimeLimit limit, const std::stop_token& stop) {
   for (const Work& work : works) (void)work.has_ended();  // refuses empty ones
-  const auto driver = std::make_shared<Together>(std::move(works), deadline_of(limit), stop);
+  const auto driver = std::make_shared<Together>(std::move(works), limit.deadline(), stop);
   const auto all = std::make_shared<Operation>(driver, driver->text(), std::nullopt);
   driver->watch(all);
   return Work{all};

@@ -42,14 +42,13 @@ bool OperationQueue::wait_for_all(const std::stop_token& stop) const {
   return wait_until(Deadline::never(), stop);
 }
 
-bool OperationQueue::try_wait_for_all(std::chrono::nanoseconds timeout,
-                                      const std::stop_token& stop) const {
-  return wait_until(Deadline::in(timeout), stop);
+bool OperationQueue::try_wait_for_all(TimeLimit timeout, const std::stop_token& stop) const {
+  return wait_until(timeout.deadline(), stop);
 }
 
-std::optional<std::size_t> OperationQueue::wait_for_any(
-    std::optional<std::chrono::nanoseconds> timeout, const std::stop_token& stop) const {
-  return Work::wait_any(snapshot(), timeout ? Deadline::in(*timeout) : Deadline::never(), stop);
+std::optional<std::size_t> OperationQueue::wait_for_any(TimeLimit timeout,
+                                                        const std::stop_token& stop) const {
+  return Work::wait_any(snapshot(), timeout.deadline(), stop);
 }
 
 void OperationQueue::clear_completed() {

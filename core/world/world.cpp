@@ -306,6 +306,16 @@ Member naming(int rank, int size, Join join) {
   }
 }
 
+/// Other settings that are out of range throw where they are used.
+void check_times(const Settings& settings) {
+  constexpr std::chrono::milliseconds none{0};
+  if (settings.timeout <= none || settings.join_timeout <= none)
+    throw InvalidArgument(
+        fmt::format("timeout = {} ms, join_timeout = {} ms: both must be above 0; for no limit "
+                    "pass std::chrono::milliseconds::max()",
+                    settings.timeout.count(), settings.join_timeout.count()));
+}
+
 /// The world of the ranks that meet in the store which `open` gives.
 template <class Open>
 Member join_through(Open open, int rank, int size, Deadline deadline, const Settings& settings) {
@@ -322,6 +332,7 @@ Member join_through(Open open, int rank, int size, Deadline deadline, const Sett
 }  // namespace
 
 Member join_launched_world(const Launch& launch, const Settings& settings) {
+  check_times(settings);
   if (launch.size == 1) return build_alone(settings);
   const Deadline deadline = Deadline::in(settings.join_timeout);
   return naming(launch.rank, launch.size, [&] {
@@ -331,6 +342,7 @@ Member join_launched_world(const Launch& launch, const Settings& settings) {
 }
 
 Member join_world(const UniqueId& id, int rank, int size, const Settings& settings) {
+  check_times(settings);
   const Deadline deadline = Deadline::in(settings.join_timeout);
   return join_through([&] { return join(id, rank, size, deadline); }, rank, size, deadline,
                       settings);
@@ -338,12 +350,14 @@ Member join_world(const UniqueId& id, int rank, int size, const Settings& settin
 
 Member join_world(std::shared_ptr<Store> store, int rank, int size, const std::string& prefix,
                   const Settings& settings) {
+  check_times(settings);
   const Deadline deadline = Deadline::in(settings.join_timeout);
   return join_through([&] { return join(std::move(store), rank, size, prefix, settings); }, rank,
                       size, deadline, settings);
 }
 
 std::vector<Member> make_thread_world(int ranks, const Settings& settings) {
+  check_times(settings);
   if (ranks < 1)
     throw InvalidArgument(fmt::format("a local world of {} ranks: it needs at least one", ranks));
   const Machine machine = Machine::discover();

@@ -368,6 +368,21 @@ TEST(Arguments, CallbacksAreFunctionsThatMayThrow) {
   work.wait();
 }
 
+TEST(Arguments, EveryWayToAWorldRefusesTimesOfNothing) {
+  using std::chrono::milliseconds;
+  for (const auto setting : {&Settings::timeout, &Settings::join_timeout})
+    for (const milliseconds time : {milliseconds{0}, milliseconds{-1}, milliseconds::min()}) {
+      Settings settings;
+      settings.*setting = time;
+      const std::vector<std::function<void()>> ways{
+          [&] { Communicator::local_world(1, settings); },
+          [&] { Communicator::from_environment(settings); },
+          [&] { Communicator::join(create_unique_id(), 0, 1, settings); },
+          [&] { Communicator::join(std::shared_ptr<Store>{}, 0, 1, settings); }};
+      for (const auto& way : ways) EXPECT_THAT(refusal_of(way), HasSubstr("must be above 0"));
+    }
+}
+
 TEST(Arguments, ACommunicatorThatWasMovedFromSaysSo) {
   auto world = Communicator::local_world(1, bounded_settings());
   Communicator moved = std::move(world.front());

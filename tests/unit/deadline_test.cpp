@@ -27,6 +27,8 @@ TYPED_TEST(EveryUnit, ForEverIsNotAtOnce) {
   using Count = typename TypeParam::rep;
   if (std::numeric_limits<Count>::has_infinity)
     EXPECT_TRUE(Deadline::in(TypeParam{std::numeric_limits<Count>::infinity()}).is_never());
+  EXPECT_TRUE(TimeLimit{TypeParam::max()}.deadline().is_never());
+  EXPECT_TRUE(TimeLimit{std::optional{TypeParam::max()}}.deadline().is_never());
 }
 
 TYPED_TEST(EveryUnit, NothingAndLessIsAtOnce) {
@@ -34,7 +36,14 @@ TYPED_TEST(EveryUnit, NothingAndLessIsAtOnce) {
     if (limit > TypeParam::zero()) continue;  // the least number above 0 of floating point
     EXPECT_TRUE(Deadline::in(limit).expired());
     EXPECT_EQ(Deadline::in(limit).limit(), 0ns);
+    EXPECT_TRUE(TimeLimit{limit}.deadline().expired());
   }
+}
+
+TEST(TimeLimit, NoneIsForEver) {
+  EXPECT_TRUE(TimeLimit{}.deadline().is_never());
+  EXPECT_TRUE(TimeLimit{std::nullopt}.deadline().is_never());
+  EXPECT_TRUE(TimeLimit{std::optional<std::chrono::seconds>{}}.deadline().is_never());
 }
 
 TEST(TimeLimit, IsRoundedUpAndHasALongest) {

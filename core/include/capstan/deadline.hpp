@@ -81,4 +81,25 @@ class Deadline {
   Clock::duration budget_;
 };
 
+/// How long a wait may take, in any unit; std::nullopt, or more than the clock can count: for ever.
+class TimeLimit {
+ public:
+  TimeLimit(std::nullopt_t = std::nullopt) {}
+  template <class Count, class Period>
+  TimeLimit(std::chrono::duration<Count, Period> limit) {
+    const Deadline deadline = Deadline::in(limit);
+    if (!deadline.is_never()) limit_ = deadline.limit();
+  }
+  template <class Count, class Period>
+  TimeLimit(std::optional<std::chrono::duration<Count, Period>> limit) {
+    if (limit) *this = *limit;
+  }
+
+  /// The limit counts from now on.
+  Deadline deadline() const { return limit_ ? Deadline::in(*limit_) : Deadline::never(); }
+
+ private:
+  std::optional<Deadline::Clock::duration> limit_;
+};
+
 }  // namespace CAPSTAN_EXPORT capstan

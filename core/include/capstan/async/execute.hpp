@@ -19,9 +19,6 @@ namespace CAPSTAN_EXPORT capstan {
 template <class F>
 concept StartsOperation = std::invocable<F&> && std::same_as<std::invoke_result_t<F&>, Work>;
 
-/// A time limit; none by default.
-using TimeLimit = std::optional<std::chrono::nanoseconds>;
-
 /// Operations that have been started together.
 struct StartedTogether {
   Work all;                ///< ends when each of them has ended, as finish_all() does

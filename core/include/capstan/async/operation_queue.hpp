@@ -35,13 +35,12 @@ class OperationQueue {
 
   /// False when some operations have not ended within `timeout`, one time limit for all, or a stop
   /// was requested before. Throws like wait_for_all().
-  bool try_wait_for_all(std::chrono::nanoseconds timeout, const std::stop_token& stop = {}) const;
+  bool try_wait_for_all(TimeLimit timeout, const std::stop_token& stop = {}) const;
 
   /// The index of an operation that has ended; nothing when the time passes, or a stop is
   /// requested, before. Throws InvalidArgument when the queue is empty.
-  std::optional<std::size_t> wait_for_any(
-      std::optional<std::chrono::nanoseconds> timeout = std::nullopt,
-      const std::stop_token& stop = {}) const;
+  std::optional<std::size_t> wait_for_any(TimeLimit timeout = {},
+                                          const std::stop_token& stop = {}) const;
 
   /// Drops operations that have ended; the others keep their order. Moves them on first.
   void clear_completed();

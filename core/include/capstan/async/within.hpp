@@ -39,8 +39,7 @@ inline auto within(Work work, TimeLimit limit, std::stop_token stop = {}) {
     }
     void await_resume() const { detail::end_of_wait(work, deadline, stop); }
   };
-  return Awaiter{std::move(work), limit ? Deadline::in(*limit) : Deadline::never(),
-                 std::move(stop)};
+  return Awaiter{std::move(work), limit.deadline(), std::move(stop)};
 }
 
 }  // namespace CAPSTAN_EXPORT capstan
