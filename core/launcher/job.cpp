@@ -9,8 +9,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/launcher/complain.hpp"
-
 namespace capstan::launcher {
 namespace {
 
@@ -35,23 +33,30 @@ Job::Job(const JobOptions& options, const SignalSource& signals)
   for (int rank = 0; rank < options.size; ++rank) {
     std::string tag = options.tag_lines ? fmt::format("[{}] ", rank) : "";
     if (colours && options.tag_lines) tag = fmt::format("\033[3{}m{}\033[0m", 1 + rank % 6, tag);
-    lines_.push_back({LineForwarder{tag, STDOUT_FILENO}, LineForwarder{tag, STDERR_FILENO}});
+    lines_.push_back({LineForwarder{tag, output_}, LineForwarder{tag, errors_}});
   }
 }
 
 int Job::run() {
   std::vector<Ranks*> all;
   for (const auto& ranks : ranks_) all.push_back(ranks.get());
-  while (!finished()) {
-    const auto happened = poll_ranks(all, {{signals_.fd(), POLLIN, 0}}, deadline_);
-    if (happened.front()) pass_on_signal();
+  while (!finished() || !all_written()) {
+    const auto happened =
+        poll_ranks(all, {{signals_.fd(), POLLIN, 0}, output_.watch(), errors_.watch()}, deadline_);
+    if (happened[1] || happened[2]) write_output();
+    if (happened[0]) pass_on_signal();
     if (deadline_.expired()) expire();
-  }
-  for (Lines& lines : lines_) {
-    lines.output.finish(), lines.errors.finish();
-    notice_lost_output(lines.output);
+    if (!finished()) continue;
+    for (Lines& lines : lines_) lines.output.finish(), lines.errors.finish();
+    notice_lost_output();
   }
   return status_;
+}
+
+void Job::write_output() {
+  output_.write_some();
+  errors_.write_some();
+  notice_lost_output();
 }
 
 bool Job::finished() const {
@@ -62,19 +67,19 @@ void Job::on_output(int rank, Stream stream, std::string_view bytes) {
   Lines& lines = lines_[static_cast<std::size_t>(rank)];
   LineForwarder& forwarder = stream == Stream::output ? lines.output : lines.errors;
   bytes.empty() ? forwarder.finish() : forwarder.take(bytes);
-  notice_lost_output(lines.output);
+  notice_lost_output();
 }
 
 /// Where nobody reads any more, the job ends as other programs do; else it goes on without output.
-void Job::notice_lost_output(const LineForwarder& output) {
-  if (output.error() == 0 || output_lost_) return;
+void Job::notice_lost_output() {
+  if (output_.error() == 0 || output_lost_) return;
   output_lost_ = true;
-  const bool unread = output.error() == EPIPE;
+  const bool unread = output_.error() == EPIPE;
   const std::string what = fmt::format("what ranks print cannot be written to standard output: {}",
-                                       std::strerror(output.error()));
+                                       std::strerror(output_.error()));
   if (unread) return on_trouble(what, 128 + SIGPIPE);
   if (status_ == 0) status_ = 1;
-  complain("capstan run: {}\n", what);
+  say("{}", what);
 }
 
 void Job::on_end(int rank, pid_t pid, int status, const std::string& where) {
@@ -91,17 +96,16 @@ void Job::on_loss(const std::string& what) {
 void Job::take_failure(const std::string& what, int exit_status) {
   if (ending_ || failed_) return;
   if (status_ == 0) status_ = exit_status;
-  if (options_.keep_going) return complain("capstan run: {}; the others go on\n", what);
+  if (options_.keep_going) return say("{}; the others go on", what);
   failed_ = true;
-  complain("capstan run: {}; the others are ended in {} s\n", what,
-             std::chrono::duration<double>(patience).count());
+  say("{}; the others are ended in {} s", what, std::chrono::duration<double>(patience).count());
   deadline_ = deadline_.clamp(Deadline::in(patience));
 }
 
 void Job::on_trouble(const std::string& what, int exit_status) {
   if (ending_) return;
   if (status_ == 0) status_ = exit_status;
-  complain("capstan run: {}\n", what);
+  say("{}", what);
   end_all();
 }
 
@@ -111,10 +115,10 @@ void Job::pass_on_signal() {
   send_signal(signal);
   if (signal == SIGTSTP) ::raise(SIGSTOP);  // the SIGCONT that ends this is passed on, too
   if (signal == SIGTSTP || signal == SIGCONT || signal == SIGUSR1 || signal == SIGUSR2) return;
+  told_to_end_ = true;
   if (ending_) return;
   if (failed_) return end_all();
-  complain("capstan run: got signal {} ({}); ending all ranks\n", signal,
-             ::strsignal(signal));
+  say("got signal {} ({}); ending all ranks", signal, ::strsignal(signal));
   status_ = 128 + signal;
   end_all();
 }
@@ -129,11 +133,14 @@ void Job::end_all() {
 void Job::expire() {
   if (failed_ && !ending_) return end_all();
   if (!ending_) {
-    complain("capstan run: the job took longer than {} s; ending all ranks\n",
-               std::chrono::duration<double>(*options_.timeout).count());
+    say("the job took longer than {} s; ending all ranks",
+        std::chrono::duration<double>(*options_.timeout).count());
     status_ = 124;
+    told_to_end_ = true;
     return end_all();
   }
+  if (told_to_end_ && (killed_ || finished())) output_.give_up(), errors_.give_up();
+  killed_ = true;
   send_signal(SIGKILL);
   deadline_ = Deadline::in(options_.grace);
 }

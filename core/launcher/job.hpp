@@ -1,5 +1,8 @@
 #pragma once
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -32,13 +35,16 @@ class Job final : public RankListener {
   Job(const JobOptions& options, const SignalSource& signals);
 
   void add(std::unique_ptr<Ranks> ranks) { ranks_.push_back(std::move(ranks)); }
-  /// Returns when all ranks have ended: the exit status for the shell.
+  /// Returns when all ranks have ended and what they have printed has been written: the exit status
+  /// for the shell. Told to end, it gives up what nobody reads.
   int run();
+  Outlet& errors() { return errors_; }
 
   void on_output(int rank, Stream stream, std::string_view bytes) override;
   void on_end(int rank, pid_t pid, int status, const std::string& where) override;
   void on_trouble(const std::string& what, int exit_status) override;
   void on_loss(const std::string& what) override;
+  bool takes_output() const override { return !output_.is_full() && !errors_.is_full(); }
 
  private:
   struct Lines {
@@ -46,8 +52,14 @@ class Job final : public RankListener {
   };
 
   bool finished() const;
+  bool all_written() const { return output_.empty() && errors_.empty(); }
+  void write_output();
   void pass_on_signal();
-  void notice_lost_output(const LineForwarder& output);
+  void notice_lost_output();
+  template <class... Values>
+  void say(fmt::format_string<Values...> format, Values&&... values) {
+    errors_.add("capstan run: " + fmt::format(format, std::forward<Values>(values)...) + "\n");
+  }
   void take_failure(const std::string& what, int exit_status);
   void end_all();
   void expire();
@@ -55,11 +67,14 @@ class Job final : public RankListener {
 
   const JobOptions options_;
   const SignalSource& signals_;
+  Outlet output_{STDOUT_FILENO}, errors_{STDERR_FILENO};
   std::vector<Lines> lines_;
   std::vector<std::unique_ptr<Ranks>> ranks_;
   Deadline deadline_;
   bool failed_ = false;  ///< a rank; the others are ended at the deadline
   bool ending_ = false;
+  bool told_to_end_ = false;  ///< by a signal, or as the time is up
+  bool killed_ = false;
   bool output_lost_ = false;
   int status_ = 0;  ///< of the first failure
 };

@@ -99,7 +99,7 @@ class Launcher {
                                                          .start = orders(first, place, feeds),
                                                          .feeds_input = feeds,
                                                          .answer_timeout = settings_.join_timeout},
-                                       job_, guard_));
+                                       job_, job_.errors(), guard_));
       first += place.ranks;
     }
   }

@@ -52,8 +52,9 @@ std::vector<std::pair<std::string, std::string>> LocalRanks::environment_of(
 }
 
 void LocalRanks::watch(std::vector<pollfd>& entries) const {
+  const bool reads = listener_.takes_output();
   const auto watched = [&](const FileDescriptor& fd) {
-    entries.push_back({fd.valid() ? fd.get() : -1, POLLIN, 0});
+    entries.push_back({reads && fd.valid() ? fd.get() : -1, POLLIN, 0});
   };
   for (const Process& process : processes_) {
     watched(process.child.output);

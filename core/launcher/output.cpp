@@ -3,7 +3,9 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <utility>
 
 namespace capstan::launcher {
@@ -28,36 +30,67 @@ bool write_all(int out, std::string_view bytes) {
   return true;
 }
 
+void Outlet::add(std::string_view text) {
+  if (!given_up_) pending_ += text;
+  write_some();
+}
+
+/// poll(2) says that a pipe has room for so many bytes at least; the stream is not made
+/// non-blocking, as other programs may share it.
+void Outlet::write_some() {
+  std::string_view rest = pending_;
+  while (!rest.empty()) {
+    pollfd room{fd_, POLLOUT, 0};
+    if (::poll(&room, 1, 0) <= 0) break;
+    const ssize_t written = ::write(fd_, rest.data(), std::min<std::size_t>(rest.size(), PIPE_BUF));
+    if (written < 0 && (errno == EAGAIN || errno == EINTR)) break;
+    if (written <= 0) {
+      if (error_ == 0) error_ = errno;
+      rest = {};
+    } else {
+      rest.remove_prefix(static_cast<std::size_t>(written));
+    }
+  }
+  pending_.erase(0, pending_.size() - rest.size());
+}
+
+void Outlet::write_rest() {
+  for (; !pending_.empty(); write_some()) {
+    pollfd room = watch();
+    ::poll(&room, 1, -1);
+  }
+}
+
+void Outlet::give_up() {
+  given_up_ = true;
+  pending_.clear();
+}
+
 void LineForwarder::take(std::string_view text) {
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
     if (end == std::string_view::npos) {
       partial_ += text;
       if (partial_.size() <= longest_line) break;
-      write_line(partial_);
+      add_line(partial_);
       partial_.clear();
       break;
     }
-    write_line(partial_.append(text.substr(0, end)));
+    add_line(partial_.append(text.substr(0, end)));
     partial_.clear();
     text.remove_prefix(end + 1);
   }
-  flush();
+  out_.add(std::exchange(ready_, {}));
 }
 
 void LineForwarder::finish() {
-  if (!partial_.empty()) write_line(partial_);
+  if (!partial_.empty()) add_line(partial_);
   partial_.clear();
-  flush();
+  out_.add(std::exchange(ready_, {}));
 }
 
-void LineForwarder::write_line(std::string_view line) {
+void LineForwarder::add_line(std::string_view line) {
   ready_.append(prefix_).append(line).push_back('\n');
-}
-
-void LineForwarder::flush() {
-  if (!write_all(out_, ready_) && error_ == 0) error_ = errno;
-  ready_.clear();
 }
 
 }  // namespace capstan::launcher

@@ -20,6 +20,8 @@ class RankListener {
   virtual ~RankListener() = default;
   /// A rank has written `bytes`; empty: the rank writes no more to this stream.
   virtual void on_output(int rank, Stream stream, std::string_view bytes) = 0;
+  /// False: the output is not to be read for now.
+  virtual bool takes_output() const { return true; }
   /// `status` is that of waitpid(2); `where` is " on host a", or empty for this host.
   virtual void on_end(int rank, pid_t pid, int status, const std::string& where) = 0;
   /// Ranks could not be started: why, and the exit status for the shell.

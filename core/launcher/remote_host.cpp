@@ -40,11 +40,12 @@ bool ends_processes(int signal) {
 
 }  // namespace
 
-RemoteHost::RemoteHost(RemoteHostOptions options, RankListener& listener, OrphanGuard& guard)
+RemoteHost::RemoteHost(RemoteHostOptions options, RankListener& listener, Outlet& errors,
+                       OrphanGuard& guard)
     : options_(std::move(options)),
       listener_(listener),
       guard_(guard),
-      errors_(fmt::format("[{}] ", options_.place.host), STDERR_FILENO),
+      errors_(fmt::format("[{}] ", options_.place.host), errors),
       answer_due_(Deadline::in(options_.answer_timeout)),
       left_(options_.place.ranks),
       feeding_(options_.feeds_input) {
@@ -70,8 +71,9 @@ void RemoteHost::watch(std::vector<pollfd>& entries) const {
   };
   const bool reads_input =
       feeding_ && answered_ && agent_runs_ && input_in_flight_ < most_input_in_flight;
-  entries.push_back({fd_if(true, agent_.output), POLLIN, 0});
-  entries.push_back({fd_if(true, agent_.errors), POLLIN, 0});
+  const bool reads_output = listener_.takes_output();
+  entries.push_back({fd_if(reads_output, agent_.output), POLLIN, 0});
+  entries.push_back({fd_if(reads_output, agent_.errors), POLLIN, 0});
   entries.push_back({fd_if(agent_runs_, agent_.pidfd), POLLIN, 0});
   entries.push_back({fd_if(!outgoing_.empty(), control_), POLLOUT, 0});
   entries.push_back({reads_input ? STDIN_FILENO : -1, POLLIN, 0});

@@ -26,8 +26,9 @@ struct RemoteHostOptions {
 /// The ranks of another host, seen through the daemon there.
 class RemoteHost final : public Ranks {
  public:
-  /// Starts the agent. `listener` and `guard` must outlive this. Throws CannotRun, SystemError.
-  RemoteHost(RemoteHostOptions options, RankListener& listener, OrphanGuard& guard);
+  /// Starts the agent, whose complaints go to `errors`. All three must outlive this. Throws
+  /// CannotRun, SystemError.
+  RemoteHost(RemoteHostOptions options, RankListener& listener, Outlet& errors, OrphanGuard& guard);
   /// Kills the agent, at which the daemon ends its ranks.
   ~RemoteHost() override;
   RemoteHost(const RemoteHost&) = delete;

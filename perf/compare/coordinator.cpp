@@ -70,7 +70,8 @@ Coordinator::Coordinator(std::vector<WorkerSpec> workers, int ranks, const std::
     : ranks_(ranks),
       bind_(bind),
       secret_(random_text()),
-      server_({.endpoint = TcpEndpoint{address, 0}, .secret = Secret::from_text(secret_)}) {
+      server_({.endpoint = TcpEndpoint{address, 0}, .secret = Secret::from_text(secret_)}),
+      errors_(STDERR_FILENO) {
   for (WorkerSpec& spec : workers) {
     const std::string scope = fmt::format("worker-{}", workers_.size());
     workers_.push_back({.spec = std::move(spec), .scope = scope});
@@ -85,6 +86,7 @@ Coordinator::Coordinator(std::vector<WorkerSpec> workers, int ranks, const std::
 Coordinator::~Coordinator() {
   server_.stop();  // then the ranks end
   for (Worker& worker : workers_) end(worker.child, worker.output);
+  errors_.write_rest();
 }
 
 void Coordinator::start(Worker& worker) {
@@ -94,7 +96,7 @@ void Coordinator::start(Worker& worker) {
                       {worker_protocol::secret_variable, secret_},
                       {worker_protocol::worker_variable, worker.scope}});
   for (int stream = 0; stream < 2; ++stream)
-    worker.output.emplace_back(fmt::format("[{}] ", worker.spec.name), STDERR_FILENO);
+    worker.output.emplace_back(fmt::format("[{}] ", worker.spec.name), errors_);
   try {
     worker.store =
         std::make_unique<StoreClient>(StoreClient::Settings{.endpoint = server_.endpoint(),

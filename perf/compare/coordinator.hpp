@@ -62,6 +62,7 @@ class Coordinator {
   const bool bind_;
   const std::string secret_;
   StoreServer server_;
+  launcher::Outlet errors_;
   std::vector<Worker> workers_;
 };
 

@@ -5,15 +5,18 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <fstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/temporary_folder.hpp"
@@ -23,7 +26,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-enum class Stream { usable, closed, full, unread };
+enum class Stream { usable, closed, full, unread, stopped };
 enum class Signals { usual, children_ignored, blocked, pipe_ignored };
 
 constexpr std::array streams{Stream::usable, Stream::closed, Stream::full, Stream::unread};
@@ -33,10 +36,11 @@ constexpr std::array kinds_of_signals{Signals::usual, Signals::children_ignored,
 struct Start {
   std::array<Stream, 3> descriptors{};
   Signals signals = Signals::usual;
+  int stopped = -1;  // the pipe for streams whose reader has stopped
 };
 
 std::string describe(const Start& start) {
-  constexpr std::array names{"usable", "closed", "full", "unread"};
+  constexpr std::array names{"usable", "closed", "full", "unread", "stopped"};
   constexpr std::array signals{"usual signals", "SIGCHLD ignored", "all signals blocked",
                                "SIGPIPE ignored"};
   std::string text = signals[static_cast<std::size_t>(start.signals)];
@@ -46,7 +50,9 @@ std::string describe(const Start& start) {
 }
 
 /// In the child: nothing else runs in it.
-void put(Stream stream, int to) {
+void put(const Start& start, int to) {
+  const Stream stream = start.descriptors[static_cast<std::size_t>(to)];
+  if (stream == Stream::stopped) return static_cast<void>(::dup2(start.stopped, to));
   int from = ::open(stream == Stream::full ? "/dev/full" : "/dev/null", O_RDWR);
   if (stream == Stream::unread) {
     int ends[2];
@@ -71,7 +77,7 @@ pid_t begin(const Start& start, const Words& command) {
   words.push_back(nullptr);
   const pid_t pid = ::fork();
   if (pid != 0) return pid;
-  for (int fd = 0; fd < 3; ++fd) put(start.descriptors[static_cast<std::size_t>(fd)], fd);
+  for (int fd = 0; fd < 3; ++fd) put(start, fd);
   ::close_range(3, ~0u, 0);
   for (int fd = 0; fd < 3; ++fd)
     if (start.descriptors[static_cast<std::size_t>(fd)] == Stream::closed) ::close(fd);
@@ -95,10 +101,14 @@ int status_of(pid_t pid) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-int outcome(const Start& start, const Words& words) {
+pid_t begin_capstan(const Start& start, const Words& words) {
   Words command{CAPSTAN_PROGRAM};
   command.insert(command.end(), words.begin(), words.end());
-  return status_of(begin(start, command));
+  return begin(start, command);
+}
+
+int outcome(const Start& start, const Words& words) {
+  return status_of(begin_capstan(start, words));
 }
 
 Words run(const std::string& script) {
@@ -145,16 +155,15 @@ TEST(Starts, LostOutputOfRanksIsAFailure) {
 }
 
 TEST(Starts, LostResultsAreAFailure) {
-  const std::vector<Words> commands{
-      {"export", "all_reduce", "--algorithm", "ring", "--ranks", "4"},
-      {"simulate", "all_reduce", "-n", "16", "-b", "1k"},
-      {"explain", "all_reduce", "--bytes", "1k", "--json"},
-      {"topo", "--ranks", "2"},
-      {"verify", "broadcast", "--ranks", "2"},
-      {"perf", "barrier", "-n", "2", "--seconds", "0.01"},
-      {"doctor"},
-      {"--version"},
-      {"run", "--help"}};
+  const std::vector<Words> commands{{"export", "all_reduce", "--algorithm", "ring", "--ranks", "4"},
+                                    {"simulate", "all_reduce", "-n", "16", "-b", "1k"},
+                                    {"explain", "all_reduce", "--bytes", "1k", "--json"},
+                                    {"topo", "--ranks", "2"},
+                                    {"verify", "broadcast", "--ranks", "2"},
+                                    {"perf", "barrier", "-n", "2", "--seconds", "0.01"},
+                                    {"doctor"},
+                                    {"--version"},
+                                    {"run", "--help"}};
   for (const Words& command : commands)
     for (const Stream stream : streams) {
       const int status = outcome({{Stream::usable, stream, Stream::usable}}, command);
@@ -195,13 +204,102 @@ TEST(Starts, ProcessesThatRanksLeaveBehindAreNotWaitedFor) {
   }
 }
 
+/// Ends each of these in a time of its own, whatever its output meets.
+TEST(Starts, CommandsThatStartRanksByThemselvesEndWithAStatus) {
+  const test::TemporaryFolder folder;
+  const std::vector<Words> commands{{"calibrate", "-n", "2", "-o", folder / "calibrated.json"},
+                                    {"tune", "broadcast", "--sizes", "8", "-n", "2", "--seconds",
+                                     "0.01", "--restart", "-o", folder / "profile.json"},
+                                    {"perf", "barrier", "-n", "2", "--seconds", "0.01"}};
+  for (const Words& command : commands)
+    for (const Signals signals : kinds_of_signals)
+      for (const Stream stream : streams) {
+        const Start start{{stream, stream, stream}, signals};
+        const int status = outcome(start, command);
+        const std::string what = fmt::format("{} {}", command.front(), describe(start));
+        if (stream == Stream::usable)
+          EXPECT_EQ(status, 0) << what;
+        else
+          EXPECT_TRUE(status == 0 || status == 1 || status == 128 + SIGPIPE) << status << what;
+      }
+}
+
+/// A pipe whose reader does not read for now.
+class StoppedReader {
+ public:
+  StoppedReader() {
+    int ends[2];
+    EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+    read_ = ends[0], write_ = ends[1];
+  }
+  ~StoppedReader() { ::close(read_), ::close(write_); }
+  StoppedReader(const StoppedReader&) = delete;
+
+  int writable_end() const { return write_; }
+  void wait_until_full() const {
+    pollfd room{write_, POLLOUT, 0};
+    for (int looks = 0; looks < 12000 && ::poll(&room, 1, 0) != 0; ++looks)
+      std::this_thread::sleep_for(std::chrono::milliseconds{5});
+    EXPECT_EQ(::poll(&room, 1, 0), 0) << "nobody fills the pipe";
+  }
+  /// All that comes until writers have closed it.
+  std::string read_on() {
+    ::close(std::exchange(write_, -1));
+    std::string text;
+    char buffer[65536];
+    for (ssize_t got = 0; (got = ::read(read_, buffer, sizeof buffer)) > 0;)
+      text.append(buffer, static_cast<std::size_t>(got));
+    return text;
+  }
+
+ private:
+  int read_ = -1, write_ = -1;
+};
+
+constexpr std::array stopped_streams{std::array{Stream::usable, Stream::stopped, Stream::usable},
+                                     std::array{Stream::usable, Stream::usable, Stream::stopped},
+                                     std::array{Stream::usable, Stream::stopped, Stream::stopped}};
+
+TEST(Starts, AReaderThatStopsKeepsNobodyFromEndingTheJob) {
+  for (const auto& descriptors : stopped_streams)
+    for (const char* script : {"yes >&2 & yes", "trap '' TERM; yes >&2 & yes",
+                               "yes | head -c 100000 | tee /dev/stderr; exit 3"}) {
+      const StoppedReader reader;
+      const Start start{.descriptors = descriptors, .stopped = reader.writable_end()};
+      const pid_t told = begin_capstan(start, run(script));
+      reader.wait_until_full();
+      ::kill(told, SIGTERM);
+      const int status = status_of(told);
+      EXPECT_TRUE(status == 128 + SIGTERM || (status == 3 && script[0] == 'y'))
+          << status << ", " << script << ", " << describe(start);
+    }
+}
+
+TEST(Starts, ATimeLimitHoldsWhereAReaderHasStopped) {
+  for (const auto& descriptors : stopped_streams) {
+    const StoppedReader reader;
+    const Start start{.descriptors = descriptors, .stopped = reader.writable_end()};
+    const Words job{"run", "-n", "2", "--timeout", "1", "--", "sh", "-c", "yes >&2 & yes"};
+    EXPECT_EQ(outcome(start, job), 124) << describe(start);
+  }
+}
+
+TEST(Starts, AReaderThatGoesOnGetsEveryLine) {
+  StoppedReader reader;
+  const Start start{{Stream::usable, Stream::stopped, Stream::usable}, {}, reader.writable_end()};
+  const pid_t job = begin_capstan(start, run("seq 1 60000; exit 3"));
+  reader.wait_until_full();
+  const std::string text = reader.read_on();
+  EXPECT_EQ(std::ranges::count(text, '\n'), 2 * 60000);
+  EXPECT_EQ(status_of(job), 3);
+}
+
 TEST(Starts, RanksBeginWithUsualSignalsAndOpenDescriptors) {
   const std::string script =
       "grep -qE '^SigBlk:\t0+$' /proc/self/status && "
       "[ $((0x$(sed -n 's/^SigIgn:\t//p' /proc/self/status) >> 16 & 1)) = 0 ] && "
       "for i in 0 1 2; do [ -e /proc/$$/fd/$i ] || exit 5; done";
-  for (const Start& start : starts())
-    EXPECT_EQ(outcome(start, run(script)), 0) << describe(start);
+  for (const Start& start : starts()) EXPECT_EQ(outcome(start, run(script)), 0) << describe(start);
 }
 
 /// A shell command that becomes `capstan` with these words.
