@@ -6,13 +6,32 @@
 Beside a backend for GPUs: init_process_group("cpu:capstan,cuda:nccl").
 """
 
+import collections
 import hashlib
 import inspect
+import os
 import threading
 
 __all__ = ["register"]
 
 _lock = threading.Lock()
+_made = collections.Counter()
+
+
+def _prefix(options):
+    """The part of the store in which the ranks of one group meet, and no others.
+
+    Disjoint groups may have one name, and so one part of the store: new_subgroups(group=...). So may
+    groups of ranks that torchrun has restarted, and those of a program that starts once more. All
+    ranks make the same groups in the same order, so they count alike.
+    """
+    members = ",".join(map(str, getattr(options, "global_ranks_in_group", None) or ()))
+    restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    with _lock:
+        before = _made[members, options.group_rank]
+        _made[members, options.group_rank] += 1
+    digest = hashlib.sha256(f"{members}/{restarts}/{before}".encode()).hexdigest()
+    return f"capstan/{digest[:16]}"
 
 
 def _create(options, backend_options):
@@ -22,13 +41,12 @@ def _create(options, backend_options):
             f"the backend capstan has no options in PyTorch, but got {backend_options!r}: "
             "set Capstan's environment variables instead"
         )
+    if getattr(options, "enable_reconfigure", False):
+        raise ValueError("the backend capstan cannot change the ranks of a group: leave enable_reconfigure out")
     from . import _backend
 
-    # Disjoint groups may have one name, and so one part of the store: new_subgroups(group=...).
-    members = ",".join(map(str, getattr(options, "global_ranks_in_group", None) or ()))
-    prefix = f"capstan/{hashlib.sha256(members.encode()).hexdigest()[:16]}" if members else "capstan"
     return _backend.create(
-        options.store, options.group_rank, options.group_size, options.timeout, prefix
+        options.store, options.group_rank, options.group_size, options.timeout, _prefix(options)
     )
 
 

@@ -2,7 +2,9 @@
 
 import datetime
 import os
+import types
 
+import capstan_torch
 import torch
 import torch.distributed as dist
 from collectives import rank, refused, size
@@ -23,6 +25,8 @@ def check_monitored_barrier():
 
 
 def check_unknown_options():
+    options = types.SimpleNamespace(enable_reconfigure=True)
+    refused(lambda: capstan_torch._create(options, None), "enable_reconfigure")
     from torch._C._distributed_c10d import ProcessGroup
 
     options = getattr(ProcessGroup, "Options", None)
