@@ -96,9 +96,15 @@ WorkPtr Group::broadcast(TensorList& tensors, const c10d::BroadcastOptions& opti
 
 WorkPtr Group::allreduce(TensorList& tensors, const c10d::AllreduceOptions& options) {
 #if TORCH_VERSION_MAJOR >= 2
-  if (options.sparseIndices) refuse("all_reduce of sparse tensors is not supported");
+  if (options.sparseIndices) refuse("all_reduce: sparse_indices are not supported");
 #endif
   const HandlePtr work = handle(OpType::ALLREDUCE, "capstan:all_reduce", options.timeout);
+  if (tensors.size() == 1 && tensors.front().layout() == at::kSparse) {
+    start_sparse_all_reduce(*work, tensors.front(), options.reduceOp);
+    work->give(tensors);
+    return launched(work);
+  }
+  work->tensors().widen();
   const at::Tensor data = work->tensors().in_place(only(tensors, "all_reduce"));
   start(*work, reducing(Collective::all_reduce, data, data, options.reduceOp));
   work->give(tensors);
@@ -109,6 +115,7 @@ WorkPtr Group::allreduce_coalesced(TensorList& tensors,
                                    const c10d::AllreduceCoalescedOptions& options) {
   const HandlePtr work =
       handle(OpType::ALLREDUCE_COALESCED, "capstan:all_reduce_coalesced", options.timeout);
+  work->tensors().widen();
   std::map<at::ScalarType, TensorList> by_type;
   for (const at::Tensor& tensor : tensors)
     by_type[tensor.scalar_type()].push_back(work->tensors().in_place(tensor));
@@ -129,6 +136,7 @@ void Group::all_reduce_fused(Handle& handle, const TensorList& tensors, const c1
 WorkPtr Group::reduce(TensorList& tensors, const c10d::ReduceOptions& options) {
   check_root_tensor(options.rootTensor);
   const HandlePtr work = handle(OpType::REDUCE, "capstan:reduce", options.timeout);
+  work->tensors().widen();
   const at::Tensor data = work->tensors().in_place(only(tensors, "reduce"));
   start(*work, reducing(Collective::reduce, data, data, options.reduceOp,
                         static_cast<int>(options.rootRank)));
@@ -227,6 +235,7 @@ WorkPtr Group::scatter(TensorList& outputs, std::vector<TensorList>& inputs,
 
 void Group::start_reduce_scatter(Handle& handle, const at::Tensor& output, const at::Tensor& input,
                                  const c10d::ReduceOp& op) {
+  handle.tensors().widen();
   start(handle, reducing(Collective::reduce_scatter, handle.tensors().input(input),
                          handle.tensors().output(output), op));
   handle.give({output});
@@ -246,8 +255,11 @@ WorkPtr Group::reduce_scatter(TensorList& outputs, std::vector<TensorList>& inpu
   if (inputs.size() != 1) refuse("reduce_scatter takes one list of inputs");
   check_size(inputs.front().size(), "reduce_scatter");
   const HandlePtr work = handle(OpType::REDUCE_SCATTER, "capstan:reduce_scatter", options.timeout);
+  work->tensors().widen();
   const at::Tensor flat = work->tensors().inputs(inputs.front());
-  auto counts = lengths(inputs.front());
+  std::vector<Elements> counts;
+  for (const at::Tensor& block : inputs.front())
+    counts.emplace_back(static_cast<std::uint64_t>(block.numel()));
   const bool equal = are_equal(counts);
   Request request = reducing(equal ? Collective::reduce_scatter : Collective::reduce_scatter_v,
                              flat, work->tensors().output(output), options.reduceOp);

@@ -91,6 +91,7 @@ class Group final : public Base {
                             const c10d::ReduceOp& op);
   void start_all_to_all(Handle& handle, const at::Tensor& output, const at::Tensor& input,
                         std::vector<Elements> sent, std::vector<Elements> received);
+  void start_sparse_all_reduce(Handle& handle, const at::Tensor& tensor, const c10d::ReduceOp& op);
   void all_reduce_fused(Handle& handle, const TensorList& tensors, const c10d::ReduceOp& op);
   void wait_for_ranks(std::chrono::milliseconds limit, bool wait_for_all);
   void report_to_first(std::chrono::milliseconds limit);

@@ -49,6 +49,13 @@ std::optional<DataType> type_of(at::ScalarType type) {
   }
 }
 
+bool is_short(at::ScalarType type) {
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 3)
+  if (type == at::kUInt16) return true;
+#endif
+  return type == at::kShort;
+}
+
 template <class Supplement>
 double factor_in(const Supplement& supplement) {
   const auto& tensor = [&]() -> const at::Tensor& {
@@ -129,8 +136,8 @@ void check_reachable(const at::Tensor& tensor) {
                     tensor.device().str()));
   if (tensor.layout() != at::kStrided || tensor.is_quantized())
     refuse(
-        "sparse and quantized tensors are not supported: pass tensor.to_dense() or "
-        "tensor.dequantize()");
+        "sparse and quantized tensors are not supported, but for all_reduce of sparse ones: pass "
+        "tensor.to_dense() or tensor.dequantize()");
 }
 
 at::Tensor& only(std::vector<at::Tensor>& tensors, const char* call) {
@@ -151,16 +158,26 @@ at::Tensor Tensors::kept(at::Tensor tensor) {
   return tensor;
 }
 
+at::ScalarType Tensors::type_of(const at::Tensor& tensor) const {
+  const at::ScalarType type = tensor.scalar_type();
+  return widens_ && is_short(type) ? at::kInt : type;
+}
+
+/// As it is, without a copy.
+bool Tensors::takes_part(const at::Tensor& tensor) const {
+  return tensor.is_contiguous() && type_of(tensor) == tensor.scalar_type();
+}
+
 at::Tensor Tensors::input(const at::Tensor& tensor) {
   check_reachable(tensor);
   const at::NoGradGuard no_gradients;
-  return kept(tensor.contiguous());
+  return kept(tensor.to(type_of(tensor)).contiguous());
 }
 
 at::Tensor Tensors::output(const at::Tensor& tensor) {
   check_reachable(tensor);
-  if (tensor.is_contiguous()) return kept(tensor);
-  const at::Tensor dense = at::empty(tensor.sizes(), tensor.options());
+  if (takes_part(tensor)) return kept(tensor);
+  const at::Tensor dense = at::empty(tensor.sizes(), tensor.options().dtype(type_of(tensor)));
   copies_.emplace_back(tensor, dense);
   return kept(dense);
 }
@@ -168,7 +185,7 @@ at::Tensor Tensors::output(const at::Tensor& tensor) {
 at::Tensor Tensors::in_place(const at::Tensor& tensor) {
   check_reachable(tensor);
   const at::Tensor dense = input(tensor);
-  if (!tensor.is_contiguous()) copies_.emplace_back(tensor, dense);
+  if (!takes_part(tensor)) copies_.emplace_back(tensor, dense);
   return dense;
 }
 
@@ -178,7 +195,7 @@ at::Tensor Tensors::inputs(const std::vector<at::Tensor>& tensors) {
   for (const at::Tensor& tensor : tensors) {
     check_reachable(tensor);
     check_same_type(tensors.front(), tensor, "a list of inputs");
-    flat.push_back(tensor.reshape({-1}));
+    flat.push_back(tensor.reshape({-1}).to(type_of(tensor)));
   }
   return kept(at::cat(flat));
 }
@@ -190,7 +207,8 @@ at::Tensor Tensors::outputs(const std::vector<at::Tensor>& tensors) {
     check_same_type(tensors.front(), tensor, "a list of outputs");
     count += tensor.numel();
   }
-  const at::Tensor flat = at::empty({count}, tensors.front().options());
+  const at::Tensor& first_one = tensors.front();
+  const at::Tensor flat = at::empty({count}, first_one.options().dtype(type_of(first_one)));
   std::int64_t first = 0;
   for (const at::Tensor& tensor : tensors) {
     copies_.emplace_back(tensor, flat.narrow(0, first, tensor.numel()).view(tensor.sizes()));
@@ -203,6 +221,8 @@ void Tensors::settle() {
   const at::NoGradGuard no_gradients;
   for (const auto& [to, from] : copies_) to.copy_(from);
   copies_.clear();
+  for (const auto& step : last_steps_) step();
+  last_steps_.clear();
 }
 
 }  // namespace capstan::pytorch

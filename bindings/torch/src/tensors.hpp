@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -37,6 +38,9 @@ void check_same_type(const at::Tensor& a, const at::Tensor& b, const char* call)
 /// one; settle() copies results back.
 class Tensors {
  public:
+  /// From now on integers of 16 bits, which Capstan does not add, are replaced by ones of 32. What
+  /// does not fit in 16 bits at the end wraps around, as it does in each addition.
+  void widen() { widens_ = true; }
   at::Tensor input(const at::Tensor& tensor);
   at::Tensor output(const at::Tensor& tensor);
   /// Both read and written.
@@ -45,14 +49,22 @@ class Tensors {
   at::Tensor inputs(const std::vector<at::Tensor>& tensors);
   at::Tensor outputs(const std::vector<at::Tensor>& tensors);
 
+  /// settle() calls it.
+  void at_end(std::function<void()> step) { last_steps_.push_back(std::move(step)); }
+
   /// Called once, when the operation has succeeded.
   void settle();
 
  private:
   at::Tensor kept(at::Tensor tensor);
+  /// The type in which elements take part.
+  at::ScalarType type_of(const at::Tensor& tensor) const;
+  bool takes_part(const at::Tensor& tensor) const;
 
+  bool widens_ = false;
   std::vector<at::Tensor> kept_;
   std::vector<std::pair<at::Tensor, at::Tensor>> copies_;  // to, from
+  std::vector<std::function<void()>> last_steps_;
 };
 
 }  // namespace capstan::pytorch

@@ -91,6 +91,64 @@ def check_averages_and_factors():
     same(mine, sum(everybodys(9)) * 0.5)
 
 
+def check_integers_of_16_bits():
+    """They wrap around, and are averaged without."""
+    types = [torch.int16] + ([torch.uint16] if hasattr(torch, "uint16") else [])
+    for dtype in types:
+        inputs = [((torch.arange(60) + r) * 1111).to(torch.int32).to(dtype) for r in range(size())]
+        wide = torch.stack([part.to(torch.int32) for part in inputs])
+        wanted = wide.sum(0).to(torch.int32).to(dtype)
+        block = slice(rank() * 60 // size(), (rank() + 1) * 60 // size())
+        mine = inputs[rank()].clone()
+        dist.all_reduce(mine)
+        same(mine, wanted)
+        mine = inputs[rank()].clone()
+        dist.all_reduce(mine, dist.ReduceOp.MIN)
+        same(mine, wide.amin(0).to(dtype))
+        rows = inputs[rank()].clone().view(6, 10).t()  # not dense
+        dist.all_reduce(rows)
+        same(rows, wanted.view(6, 10).t())
+        mine = (inputs[rank()] * 0).to(dtype) + 30000 if dtype == torch.int16 else inputs[0].clone()
+        expected = mine.clone()
+        dist.all_reduce(mine, dist.ReduceOp.AVG)
+        same(mine, expected)
+        mine = inputs[rank()].clone()
+        dist.reduce(mine, 0)
+        if rank() == 0:
+            same(mine, wanted)
+        blocks = list(inputs[rank()].chunk(size()))
+        got = torch.empty_like(blocks[rank()])
+        dist.reduce_scatter(got, blocks)
+        same(got, wanted[block])
+        lists = [torch.zeros(60, dtype=dtype) for _ in range(size())]
+        dist.all_gather(lists, inputs[rank()])
+        for part, other in zip(lists, inputs):
+            same(part, other)
+
+
+def sparse(of_rank, dense_dimensions):
+    """A matrix, or rows of one, with as many elements as its rank says."""
+    column = (of_rank + 2 * torch.arange(of_rank)) % 7
+    places = torch.stack([column] * (2 - dense_dimensions))
+    values = data(of_rank, of_rank * 9**dense_dimensions).view([of_rank] + [9] * dense_dimensions)
+    shape = (7, 9) if dense_dimensions else (7, 7)
+    return torch.sparse_coo_tensor(places, values, shape)
+
+
+def check_sparse_all_reduce():
+    for dense_dimensions in (0, 1):
+        wanted = sum(sparse(r, dense_dimensions).to_dense() for r in range(size()))
+        for op, divisor in ((dist.ReduceOp.SUM, 1), (dist.ReduceOp.AVG, size())):
+            mine = sparse(rank(), dense_dimensions)
+            dist.all_reduce(mine, op)
+            same(mine.to_dense(), wanted / divisor)
+    refused(lambda: dist.all_reduce(sparse(1, 0), dist.ReduceOp.MAX), "only SUM and AVG")
+    if size() > 1:
+        other = torch.sparse_coo_tensor(size=(7 + rank(), 9))
+        refused(lambda: dist.all_reduce(other), "different shapes")
+        dist.barrier()  # the group goes on
+
+
 def check_bool():
     inputs = torch.stack(everybodys(50, torch.bool))
     for op, wanted in ((dist.ReduceOp.MAX, inputs.any(0)), (dist.ReduceOp.MIN, inputs.all(0))):
@@ -102,8 +160,7 @@ def check_bool():
 
 def check_refused_types():
     short = torch.ones(3, dtype=torch.int16)
-    refused(lambda: dist.all_reduce(short), "cannot combine")
-    refused(lambda: dist.all_reduce(torch.ones(3).to_sparse()), "sparse")
+    refused(lambda: dist.broadcast(torch.ones(3).to_sparse(), 0), "sparse")
     refused(lambda: dist.all_reduce(torch.ones(3), dist.ReduceOp.BAND), "bit")
     dist.broadcast(short.mul_(rank() + 5), 0)  # but it can be moved
     same(short, torch.full((3,), 5, dtype=torch.int16))

@@ -84,6 +84,23 @@ def check_hooks_that_wait_equal_gloo():
     close(trained(capstan, sgd, sum_after_a_sum), trained(gloo, sgd))
 
 
+def check_sparse_embeddings_equal_gloo():
+    def embedded(group):
+        torch.manual_seed(1)
+        table = torch.nn.Embedding(50, 4, sparse=True)
+        model = DistributedDataParallel(table, process_group=group)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for step in range(3):
+            optimizer.zero_grad()
+            places = torch.arange(5 + rank()) * (rank() + 2) + step
+            model(places).square().sum().backward()
+            optimizer.step()
+        return [table.weight.detach().clone()]
+
+    gloo, capstan = dist.new_group(backend="gloo"), dist.new_group(backend="capstan")
+    close(embedded(capstan), embedded(gloo))
+
+
 def check_fully_sharded():
     if torch.__version__ < "2.6":
         return
