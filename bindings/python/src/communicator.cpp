@@ -195,6 +195,8 @@ void bind_communicator(py::module_& m) {
   bind_messages(c);
   bind_groups(c);
   bind_worlds(m);
+  m.def("_end_callbacks", &Endpoint::end_callbacks, py::call_guard<py::gil_scoped_release>());
+  py::module_::import("atexit").attr("register")(m.attr("_end_callbacks"));
 }
 
 }  // namespace capstan::python

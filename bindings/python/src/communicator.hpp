@@ -21,10 +21,12 @@ namespace capstan::python {
 /// that are collected into one exchange.
 class Endpoint {
  public:
-  explicit Endpoint(Communicator communicator)
-      : communicator_(std::make_unique<Communicator>(std::move(communicator))) {}
+  explicit Endpoint(Communicator communicator);
   Endpoint(Endpoint&&) = default;
   ~Endpoint() { close(); }
+
+  /// The interpreter ends: callbacks end first, or those that wait are made to.
+  static void end_callbacks();
 
   /// Throws InvalidArgument after close().
   Communicator& communicator() const;

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <mutex>
+#include <set>
 #include <utility>
 
 #include "communicator.hpp"
@@ -14,7 +16,37 @@ bool handles_signals() {
   return PyThread_get_thread_ident() == main_thread;
 }
 
+/// All communicators of the process.
+struct Communicators {
+  std::mutex mutex;
+  std::set<Communicator*> all;
+
+  static Communicators& of_process() {
+    static auto& communicators = *new Communicators;  // the last go when exit() has begun
+    return communicators;
+  }
+};
+
 }  // namespace
+
+Endpoint::Endpoint(Communicator communicator)
+    : communicator_(std::make_unique<Communicator>(std::move(communicator))) {
+  Communicators& communicators = Communicators::of_process();
+  const std::lock_guard lock{communicators.mutex};
+  communicators.all.insert(communicator_.get());
+}
+
+void Endpoint::end_callbacks() {
+  auto& callbacks = PythonCallbacks::of_process();
+  if (callbacks.close(longest_callback_at_end)) return;
+  {
+    Communicators& communicators = Communicators::of_process();
+    const std::lock_guard lock{communicators.mutex};
+    for (Communicator* const communicator : communicators.all)
+      communicator->abort("its program has ended while a callback was waiting");
+  }
+  callbacks.close(longest_callback_at_end);
+}
 
 Communicator& Endpoint::communicator() const {
   if (!communicator_) throw InvalidArgument("this communicator has been closed: make another one");
@@ -47,6 +79,11 @@ void Endpoint::detach_profiler() {
 void Endpoint::close() {
   if (!communicator_) return;
   twins_.clear();
+  {
+    Communicators& communicators = Communicators::of_process();
+    const std::lock_guard lock{communicators.mutex};
+    communicators.all.erase(communicator_.get());
+  }
   // A callback that the destructor waits for may need the GIL.
   const py::gil_scoped_release others_run;
   communicator_.reset();

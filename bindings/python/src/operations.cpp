@@ -65,14 +65,17 @@ Reducer operation(py::function function, const py::object& type, bool commutativ
       called, element, commutative,
       [held, dtype, size = size_of(element).value()](void* accumulator, const void* next,
                                                      std::size_t count) {
-        const py::gil_scoped_acquire gil;
-        try {
-          const py::object into = array_over(*dtype, accumulator, count * size, false);
-          const py::object combined = (*held)(into, array_over(*dtype, next, count * size, true));
-          if (!combined.is_none()) into[py::ellipsis()] = combined;
-        } catch (py::error_already_set& error) {
-          throw std::runtime_error(error.what());
-        }
+        const bool ran = PythonCallbacks::of_process().run([&] {
+          const py::gil_scoped_acquire gil;
+          try {
+            const py::object into = array_over(*dtype, accumulator, count * size, false);
+            const py::object combined = (*held)(into, array_over(*dtype, next, count * size, true));
+            if (!combined.is_none()) into[py::ellipsis()] = combined;
+          } catch (py::error_already_set& error) {
+            throw std::runtime_error(error.what());
+          }
+        });
+        if (!ran) throw std::runtime_error("the interpreter has ended");
       }});
 }
 

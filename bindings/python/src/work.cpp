@@ -45,13 +45,14 @@ void when_done(const Pending& pending, py::function callback) {
   const py::gil_scoped_release others_run;
   pending.work.ensure_progress();
   pending.work.on_complete([held](const Work&) {
-    if (Py_IsInitialized() == 0) return;
-    const py::gil_scoped_acquire gil;
-    try {
-      held->first(held->second);
-    } catch (py::error_already_set& error) {
-      error.discard_as_unraisable("a callback of a capstan.Work");
-    }
+    PythonCallbacks::of_process().run([&] {
+      const py::gil_scoped_acquire gil;
+      try {
+        held->first(held->second);
+      } catch (py::error_already_set& error) {
+        error.discard_as_unraisable("a callback of a capstan.Work");
+      }
+    });
   });
 }
 

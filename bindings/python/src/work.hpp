@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "../../python_callbacks.hpp"
 #include "array.hpp"
 #include "capstan/work.hpp"
 
@@ -16,9 +17,10 @@ namespace capstan::python {
 template <class T>
 std::shared_ptr<T> freed_with_gil(T value) {
   return {new T(std::move(value)), [](T* held) {
-            if (Py_IsInitialized() == 0) return;  // the interpreter is gone, and memory with it
-            const py::gil_scoped_acquire gil;
-            delete held;
+            PythonCallbacks::of_process().run([held] {  // else memory goes with the interpreter
+              const py::gil_scoped_acquire gil;
+              delete held;
+            });
           }};
 }
 

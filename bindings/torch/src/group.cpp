@@ -4,17 +4,64 @@
 
 #include <fmt/format.h>
 
+#include <set>
 #include <utility>
 
+#include "../../python_callbacks.hpp"
 #include "errors.hpp"
 
 namespace capstan::pytorch {
+
+namespace {
+
+/// All groups of the process.
+struct Groups {
+  std::mutex mutex;
+  std::set<Group*> all;
+
+  static Groups& of_process() {
+    static auto& groups = *new Groups;  // the last groups go when exit() has begun
+    return groups;
+  }
+};
+
+}  // namespace
 
 Group::Group(std::shared_ptr<Communicator> communicator, std::chrono::milliseconds timeout)
     : Base(communicator->rank(), communicator->size()),
       communicator_(std::move(communicator)),
       longest_(timeout),
-      timeout_(timeout) {}
+      timeout_(timeout) {
+  Groups& groups = Groups::of_process();
+  const std::lock_guard lock(groups.mutex);
+  groups.all.insert(this);
+}
+
+Group::~Group() {
+  Groups& groups = Groups::of_process();
+  const std::lock_guard lock(groups.mutex);
+  groups.all.erase(this);
+}
+
+void Group::end_callbacks() {
+  auto& callbacks = PythonCallbacks::of_process();
+  if (callbacks.close(longest_callback_at_end)) return;
+  {
+    Groups& groups = Groups::of_process();
+    const std::lock_guard lock(groups.mutex);
+    for (Group* const group : groups.all)
+      group->abort_for("its program has ended while a callback of a future was waiting");
+  }
+  callbacks.close(longest_callback_at_end);
+}
+
+void Group::abort_for(const std::string& reason) {
+  if (const auto last = [this] {
+        const std::lock_guard lock(mutex_);
+        return communicator_;
+      }())
+    last->abort(reason);
+}
 
 std::shared_ptr<Communicator> Group::communicator() {
   const std::lock_guard lock(mutex_);
@@ -75,11 +122,7 @@ void Group::shutdown() {
 }
 
 void Group::abort() {
-  if (const auto last = [this] {
-        const std::lock_guard lock(mutex_);
-        return communicator_;
-      }())
-    last->abort(fmt::format("the program has called abort() on rank {}", rank_));
+  abort_for(fmt::format("the program has called abort() on rank {}", rank_));
 }
 #endif
 

@@ -23,6 +23,10 @@ class Group final : public Base {
  public:
   /// `timeout` is the group's: how long an operation waits for a peer.
   Group(std::shared_ptr<Communicator> communicator, std::chrono::milliseconds timeout);
+  ~Group() override;
+
+  /// The interpreter ends: callbacks of futures end first, or those that wait are made to.
+  static void end_callbacks();
 
   const std::string getBackendName() const override { return "capstan"; }
 
@@ -80,6 +84,7 @@ class Group final : public Base {
 #endif
  private:
   std::shared_ptr<Communicator> communicator();
+  void abort_for(const std::string& reason);
   /// A handle for a call; within a batch the batch's.
   HandlePtr handle(c10d::OpType type, const char* title, std::chrono::milliseconds limit);
   void start(Handle& handle, const Request& request);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "../../python_callbacks.hpp"
 #include "errors.hpp"
 
 namespace capstan::pytorch {
@@ -22,8 +23,16 @@ void Handle::launch(const HandlePtr& handle) {
   handle->launched_ = true;
   // One more, so that the last is counted here if all end at once.
   handle->running_ = handle->works_.size() + 1;
-  for (const capstan::Work& work : handle->works_)
-    work.on_complete([handle](const capstan::Work&) { handle->one_ended(); });
+  for (const capstan::Work& work : handle->works_) {
+    // The last to hold it may be a thread of the library, and tensors have parts in Python.
+    auto* const held = new HandlePtr(handle);
+    work.on_complete([held](const capstan::Work&) {
+      PythonCallbacks::of_process().run([held] {
+        (*held)->one_ended();
+        delete held;
+      });
+    });
+  }
   handle->one_ended();
 }
 

@@ -44,6 +44,9 @@ PYBIND11_MODULE(_backend, m) {
   py::module_::import("torch.distributed");
   m.def("create", &create, py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout"),
         py::arg("prefix"), "The backend of one rank. Returns when all ranks have called it.");
+  m.def("end_callbacks", &Group::end_callbacks, py::call_guard<py::gil_scoped_release>(),
+        "The interpreter ends: callbacks of futures end first.");
+  py::module_::import("atexit").attr("register")(m.attr("end_callbacks"));
   m.attr("version") = capstan::version();
 }
 
