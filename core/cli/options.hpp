@@ -8,6 +8,7 @@ namespace capstan::cli {
 
 /// A time in seconds, as a whole number or with a point, and nothing behind it.
 CLI::Validator positive_seconds();
+CLI::Validator seconds_to_measure();
 CLI::Validator seconds_from_zero();
 
 /// Throws InvalidArgument if one of these options was given: "--root: a barrier has no root".

@@ -287,7 +287,7 @@ void add_perf_command(CLI::App& app, int& status, const std::vector<std::string>
                    "How long each size is measured, about; before that, calls run until the "
                    "autotuner has decided, for eight times as long at most. With --against so "
                    "long by each library, in three rounds at least")
-      ->check(positive_seconds())
+      ->check(seconds_to_measure())
       ->capture_default_str();
   command->add_flag("!--no-check", options->measure.check, "Do not check results");
   command->add_option("--json", options->json,

@@ -186,7 +186,7 @@ void add_tune_command(CLI::App& app, int& status, const std::vector<std::string>
       ->check(CLI::Range(2, 4096));
   add_host_options(*command, options->where);
   command->add_option("--seconds", options->seconds, "How long each cell is measured, about")
-      ->check(positive_seconds())
+      ->check(seconds_to_measure())
       ->capture_default_str();
   command->add_option("-o,--output", options->output,
                       "The profile (default: the user's, capstan/profiles/ID.json in "

@@ -301,15 +301,21 @@ TEST(Doctor, EveryAnswerThatIsNotOkHasAReasonAndARemedy) {
 
 /// The autotuner tries about ten candidates six times each, and no machine does that in the time.
 TEST(Program, WhatIsNoTimeIsRefused) {
-  for (const char* time : {"60x", "nan", "inf", "-1", "1e99", ""}) {
-    for (const char* option : {"--timeout", "--grace"}) {
-      const auto result =
-          run_command({CAPSTAN_PROGRAM, "run", "-n", "1", option, time, "--", "echo", "started"});
+  const auto started = [](const char* option, const char* time) {
+    return run_command({CAPSTAN_PROGRAM, "run", "-n", "1", option, time, "--", "echo", "started"});
+  };
+  for (const char* option : {"--timeout", "--grace"}) {
+    for (const char* time : {"60x", "nan", "-1", ""}) {
+      const auto result = started(option, time);
       EXPECT_EQ(result.status, 2) << option << time << result.output;
       EXPECT_THAT(result.output, ::testing::Not(HasSubstr("started")));
     }
-    EXPECT_EQ(run_command({CAPSTAN_PROGRAM, "perf", "-n", "1", "--seconds", time}).status, 2);
+    for (const char* for_ever : {"inf", "1e99"})
+      EXPECT_EQ(started(option, for_ever).output, "[0] started\n");
   }
+  for (const char* time : {"60x", "nan", "-1", "", "inf", "1e99", "0"})
+    for (const char* command : {"perf", "tune"})
+      EXPECT_EQ(run_command({CAPSTAN_PROGRAM, command, "-n", "2", "--seconds", time}).status, 2);
   const auto setting =
       run_command({CAPSTAN_PROGRAM, "run", "-n", "1", "--", "true"}, {{"CAPSTAN_TIMEOUT", "60x"}});
   EXPECT_EQ(setting.status, 2) << setting.output;
