@@ -3,13 +3,14 @@
 #include <dlpack/dlpack.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "capstan/error.hpp"
-#include "layout.hpp"
 
 namespace capstan::python {
 namespace {
@@ -17,6 +18,7 @@ namespace {
 struct ElementType {
   DataType type;
   bool is_bool = false;
+  std::size_t pieces = 1;
 };
 
 /// Integers are told apart by their size, as the letters of C's types have several.
@@ -70,7 +72,10 @@ std::optional<ElementType> element_type(std::string_view format, std::size_t byt
 
 /// The bytes of an element by a typestr of the array interface, for example "<f4".
 std::size_t element_bytes(const std::string& name) {
-  return name.size() < 3 ? 0 : std::stoul(name.substr(2));
+  std::size_t bytes = 0;  // dates have a unit behind it
+  std::from_chars(name.data() + std::min<std::size_t>(name.size(), 2), name.data() + name.size(),
+                  bytes);
+  return bytes;
 }
 
 std::optional<ElementType> element_type_of_interface(const std::string& name) {
@@ -102,20 +107,35 @@ std::string type_name(py::handle object) {
 }
 
 [[noreturn]] void refuse_elements(py::handle object, std::string_view format) {
-  throw py::type_error(
-      fmt::format("elements of format '{}' of this {} cannot be moved: use integers of 8, 32 or 64 "
-                  "bits, floats of 16, 32 or 64, complex numbers, or capstan.typed(array, 'bf16')",
-                  format, type_name(object)));
+  throw py::type_error(fmt::format(
+      "elements of format '{}' of this {} cannot be combined: use integers of 8, 32 or "
+      "64 bits, floats of 16, 32 or 64, complex numbers, or capstan.typed(array, 'bf16')",
+      format, type_name(object)));
 }
 
-/// The type that the program asks for, or the array's own.
+/// The type that the program asks for, or the array's own. Nothing for elements that cannot be used
+/// in this way.
 std::optional<ElementType> chosen(std::optional<DataType> asked, std::size_t bytes,
-                                  std::optional<ElementType> own) {
-  if (!asked) return own;
+                                  std::optional<ElementType> own, Use use) {
+  if (!asked) {
+    if (own || use == Use::combined || bytes == 0) return own;
+    return ElementType{DataType::u8, false, bytes};
+  }
   if (size_of(*asked).value() != bytes)
     throw py::type_error(fmt::format("{} has {} bytes, and the array's elements have {}",
                                      name_of(*asked), size_of(*asked).value(), bytes));
   return ElementType{*asked};
+}
+
+/// What `managed` exports, as Capstan knows it: elements of other types are bytes.
+TensorView exported(DLTensor told, std::size_t bytes, Use use) {
+  try {
+    return TensorView::from_dlpack(told);
+  } catch (const InvalidArgument&) {
+    if (use == Use::combined || bytes == 0) throw;
+    told.dtype = {kDLUInt, 8, 1};  // of any size, as only shape and strides are read
+    return TensorView::from_dlpack(told);
+  }
 }
 
 }  // namespace
@@ -129,6 +149,7 @@ Array& Array::operator=(Array&& other) noexcept {
   release();
   data_ = other.data_;
   count_ = other.count_;
+  pieces_ = other.pieces_;
   type_ = other.type_;
   is_dense_ = other.is_dense_;
   is_bool_ = other.is_bool_;
@@ -155,40 +176,43 @@ void Array::release() noexcept {
     tensor->deleter(tensor);
 }
 
-Array Array::readable(py::handle object) {
-  return of(object, false);
+Array Array::readable(py::handle object, Use use) {
+  return of(object, {.writes = false, .use = use});
 }
 
-Array Array::writable(py::handle object) {
-  return of(object, true);
+Array Array::writable(py::handle object, Use use) {
+  return of(object, {.writes = true, .use = use});
 }
 
-Array Array::of(py::handle object, bool writes, Type type) {
-  if (auto array = from_buffer(object, writes, type)) return std::move(*array);
+Array Array::of(py::handle object, const Wish& wish) {
+  if (auto array = from_buffer(object, wish)) return std::move(*array);
   if (py::isinstance<Typed>(object)) {
     const auto& typed = object.cast<const Typed&>();
-    return of(typed.array, writes, typed.type);
+    return of(typed.array, {.writes = wish.writes, .use = wish.use, .type = typed.type});
   }
-  if (auto array = from_interface(object, "__cuda_array_interface__", writes, type))
+  if (auto array = from_interface(object, "__cuda_array_interface__", wish))
     return std::move(*array);
-  if (auto array = from_dlpack(object, writes, type)) return std::move(*array);
-  if (auto array = from_interface(object, "__array_interface__", writes, type))
-    return std::move(*array);
+  // numpy exports dates by its own interface alone.
+  const bool is_numpy = py::hasattr(object, "__array_interface__");
+  if (!is_numpy || wish.use == Use::combined)
+    if (auto array = from_dlpack(object, wish)) return std::move(*array);
+  if (auto array = from_interface(object, "__array_interface__", wish)) return std::move(*array);
   throw py::type_error(
       fmt::format("a {} has no memory to move: pass a numpy array, a tensor, an array.array, a "
                   "memoryview, or another object with the buffer protocol or DLPack",
                   type_name(object)));
 }
 
-std::optional<Array> Array::from_buffer(py::handle object, bool writes, Type type) {
+std::optional<Array> Array::from_buffer(py::handle object, const Wish& wish) {
   if (!PyObject_CheckBuffer(object.ptr())) return std::nullopt;
   Array array;
-  const int flags = PyBUF_FORMAT | PyBUF_STRIDES | (writes ? PyBUF_WRITABLE : 0);
+  const int flags = PyBUF_FORMAT | PyBUF_STRIDES | (wish.writes ? PyBUF_WRITABLE : 0);
   if (PyObject_GetBuffer(object.ptr(), &array.buffer_, flags) != 0) {
     array.buffer_ = {};
-    // numpy refuses to export some types, bf16 of ml_dtypes among them, which DLPack may have.
+    // numpy refuses to export some types: bf16 of ml_dtypes, which DLPack may have, and dates.
+    const bool other_way = !wish.writes || wish.use == Use::moved;
     if (PyErr_ExceptionMatches(PyExc_ValueError) && !PyErr_ExceptionMatches(PyExc_BufferError) &&
-        !writes) {
+        other_way) {
       PyErr_Clear();
       return std::nullopt;
     }
@@ -198,23 +222,38 @@ std::optional<Array> Array::from_buffer(py::handle object, bool writes, Type typ
   const std::string_view format = buffer.format ? buffer.format : "B";
   const auto bytes = static_cast<std::size_t>(buffer.itemsize);
   check_elements(format, bytes);
-  const auto element = chosen(type, bytes, element_type(format, bytes));
+  const auto element = chosen(wish.type, bytes, element_type(format, bytes), wish.use);
   if (!element) refuse_elements(object, format);
   array.data_ = buffer.buf;
   array.type_ = element->type;
   array.is_bool_ = element->is_bool;
-  array.count_ = static_cast<std::size_t>(buffer.len / buffer.itemsize);
+  array.pieces_ = element->pieces;
+  array.count_ = static_cast<std::size_t>(buffer.len / buffer.itemsize) * element->pieces;
   array.is_dense_ = PyBuffer_IsContiguous(&buffer, 'C') != 0;
   if (!array.is_dense_)
-    array.tensor_ = exact_view({.data = buffer.buf,
-                                .type = array.type_,
-                                .shape = {buffer.shape, buffer.shape + buffer.ndim},
-                                .byte_strides = {buffer.strides, buffer.strides + buffer.ndim}},
-                               writes);
+    array.set_layout({.data = buffer.buf,
+                      .type = array.type_,
+                      .shape = {buffer.shape, buffer.shape + buffer.ndim},
+                      .byte_strides = {buffer.strides, buffer.strides + buffer.ndim}},
+                     wish);
   return array;
 }
 
-std::optional<Array> Array::from_dlpack(py::handle object, bool writes, Type type) {
+/// `layout` is in elements of the object.
+void Array::set_layout(Layout layout, const Wish& wish) {
+  if (pieces_ > 1) {
+    if (!layout.byte_strides.empty()) layout.byte_strides.push_back(1);
+    layout.shape.push_back(static_cast<std::int64_t>(pieces_));
+  }
+  is_on_host_ = layout.device.type == DeviceType::cpu;
+  tensor_ = exact_view(std::move(layout), wish.writes);
+  data_ = tensor_->data;
+  type_ = tensor_->type;
+  count_ = tensor_->count().value();
+  is_dense_ = tensor_->is_dense();
+}
+
+std::optional<Array> Array::from_dlpack(py::handle object, const Wish& wish) {
   if (!py::hasattr(object, "__dlpack__")) return std::nullopt;
   const py::object capsule = object.attr("__dlpack__")();
   auto* managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
@@ -224,44 +263,40 @@ std::optional<Array> Array::from_dlpack(py::handle object, bool writes, Type typ
   PyCapsule_SetName(capsule.ptr(), "used_dltensor");
   DLTensor told = managed->dl_tensor;  // the exporter's own may be exported again
   DLDataType& own = told.dtype;
+  const std::size_t bytes = own.bits % 8U == 0 ? own.bits / 8U * own.lanes : 0;
   constexpr DLDataType boolean{6, 8, 1};  // kDLBool of later versions
-  array.is_bool_ = !type && own.code == boolean.code && own.bits == boolean.bits &&
+  array.is_bool_ = !wish.type && own.code == boolean.code && own.bits == boolean.bits &&
                    own.lanes == boolean.lanes;
   if (array.is_bool_) own = {kDLUInt, 8, 1};
-  if (type) {
-    const std::size_t bytes = own.bits / 8U * own.lanes;
-    chosen(type, bytes, {});
+  if (wish.type) {
+    chosen(wish.type, bytes, {}, wish.use);
     own = {kDLUInt, 8, 1};  // of any size, as only shape and strides are read
   }
-  const TensorView exported = TensorView::from_dlpack(told);
-  Layout layout{.data = exported.data,
-                .type = type.value_or(exported.type),
-                .shape = exported.shape,
-                .byte_strides = exported.strides,
-                .device = exported.device};
-  for (std::int64_t& stride : layout.byte_strides)
-    stride *= static_cast<std::int64_t>(size_of(layout.type).value());
-  array.tensor_ = exact_view(std::move(layout), writes);
-  array.data_ = array.tensor_->data;
-  array.type_ = array.tensor_->type;
-  array.count_ = array.tensor_->count().value();
-  array.is_dense_ = array.tensor_->is_dense();
-  array.is_on_host_ = exported.device.type == DeviceType::cpu;
+  const TensorView view = exported(told, bytes, wish.use);
+  const DataType type = wish.type.value_or(view.type);
+  array.pieces_ = bytes / size_of(type).value();
+  Layout layout{.data = view.data,
+                .type = type,
+                .shape = view.shape,
+                .byte_strides = view.strides,
+                .device = view.device};
+  for (std::int64_t& stride : layout.byte_strides) stride *= static_cast<std::int64_t>(bytes);
+  array.set_layout(std::move(layout), wish);
   return array;
 }
 
-std::optional<Array> Array::from_interface(py::handle object, const char* name, bool writes,
-                                           Type type) {
+std::optional<Array> Array::from_interface(py::handle object, const char* name, const Wish& wish) {
   if (!py::hasattr(object, name)) return std::nullopt;
   const py::dict interface = object.attr(name);
   const auto typestr = interface["typestr"].cast<std::string>();
   check_elements(typestr, element_bytes(typestr));
-  const auto element = chosen(type, element_bytes(typestr), element_type_of_interface(typestr));
+  const auto element =
+      chosen(wish.type, element_bytes(typestr), element_type_of_interface(typestr), wish.use);
   if (!element) refuse_elements(object, typestr);
   if (interface.contains("mask") && !interface["mask"].is_none())
     throw py::buffer_error("the array has a mask, which a result cannot have: pass its values");
   const py::tuple data = interface["data"];
-  if (writes && data[1].cast<bool>()) throw py::buffer_error("the array is read-only");
+  if (wish.writes && data[1].cast<bool>()) throw py::buffer_error("the array is read-only");
   std::vector<std::int64_t> shape, strides;
   for (const py::handle length : py::tuple(interface["shape"]))
     shape.push_back(length.cast<std::int64_t>());
@@ -271,28 +306,28 @@ std::optional<Array> Array::from_interface(py::handle object, const char* name, 
 
   Array array;
   array.owner_ = py::reinterpret_borrow<py::object>(object);
-  array.type_ = element->type;
   array.is_bool_ = element->is_bool;
-  array.tensor_ = exact_view({.data = reinterpret_cast<void*>(data[0].cast<std::uintptr_t>()),
-                              .type = element->type,
-                              .shape = std::move(shape),
-                              .byte_strides = std::move(strides)},
-                             writes);
-  array.data_ = array.tensor_->data;
-  array.count_ = array.tensor_->count().value();
-  array.is_dense_ = array.tensor_->is_dense();
+  array.pieces_ = element->pieces;
+  array.set_layout({.data = reinterpret_cast<void*>(data[0].cast<std::uintptr_t>()),
+                    .type = element->type,
+                    .shape = std::move(shape),
+                    .byte_strides = std::move(strides)},
+                   wish);
   array.is_on_host_ = name == std::string_view{"__array_interface__"};
   return array;
 }
 
 std::vector<std::int64_t> Array::shape() const {
-  if (tensor_) return tensor_->shape;
-  if (!buffer_.obj) return {static_cast<std::int64_t>(count_)};
+  if (tensor_) return {tensor_->shape.begin(), tensor_->shape.end() - (pieces_ > 1 ? 1 : 0)};
+  if (!buffer_.obj) return {static_cast<std::int64_t>(count_ / pieces_)};
   return {buffer_.shape, buffer_.shape + buffer_.ndim};
 }
 
 TensorView Array::view() const {
-  return tensor_ ? *tensor_ : TensorView{data_, type_, shape()};
+  if (tensor_) return *tensor_;
+  auto in_pieces = shape();
+  if (pieces_ > 1) in_pieces.push_back(static_cast<std::int64_t>(pieces_));
+  return TensorView{data_, type_, std::move(in_pieces)};
 }
 
 Array Array::packed() const {
@@ -303,9 +338,10 @@ Array Array::packed() const {
   if (!copied.owner_) throw py::error_already_set();
   copied.data_ = PyByteArray_AS_STRING(copied.owner_.ptr());
   copied.count_ = count_;
+  copied.pieces_ = pieces_;
   copied.type_ = type_;
   copied.is_bool_ = is_bool_;
-  copied.tensor_ = TensorView{copied.data_, type_, shape()};
+  copied.tensor_ = TensorView{copied.data_, type_, view().shape};
   copy(*copied.tensor_, view());
   return copied;
 }
@@ -329,27 +365,19 @@ DataType element_type_of(py::handle type) {
   return known->type;
 }
 
-namespace {
-
-Array dense(Array array, const char* call, const char* role) {
-  if (!array.is_dense())
-    throw py::buffer_error(
-        fmt::format("{}: the {} is not contiguous: pass a contiguous copy "
-                    "(numpy.ascontiguousarray, tensor.contiguous())",
-                    call, role));
-  return array;
+void require_dense(const Array& array, const char* call, const char* role) {
+  if (array.is_dense()) return;
+  throw py::buffer_error(
+      fmt::format("{}: the {} is not contiguous: pass a contiguous copy (numpy.ascontiguousarray, "
+                  "tensor.contiguous())",
+                  call, role));
 }
 
-}  // namespace
-
-Array input_of(py::handle object, const char* call) {
-  Array array = Array::readable(object);
+Array input_of(py::handle object, const char* call, Use use) {
+  Array array = Array::readable(object, use);
   if (!array.is_dense() && array.is_on_host()) return array.packed();
-  return dense(std::move(array), call, "input");
-}
-
-Array output_of(py::handle object, const char* call) {
-  return dense(Array::writable(object), call, "output");
+  require_dense(array, call, "input");
+  return array;
 }
 
 }  // namespace capstan::python

@@ -9,10 +9,15 @@
 #include <vector>
 
 #include "capstan/tensor.hpp"
+#include "layout.hpp"
 
 namespace capstan::python {
 
 namespace py = pybind11;
+
+/// What a call does with elements. Those of types that Capstan has no arithmetic for can be moved:
+/// they travel as bytes.
+enum class Use { combined, moved };
 
 /// The memory of a Python object while a call uses it: the buffer protocol (numpy, array.array,
 /// memoryview, bytearray), DLPack (PyTorch, JAX, CuPy) or an array interface. Holds the export, so
@@ -22,8 +27,8 @@ class Array {
   /// An array without elements.
   Array() = default;
   /// Throws a Python TypeError or BufferError that says what `object` should be.
-  static Array readable(py::handle object);
-  static Array writable(py::handle object);
+  static Array readable(py::handle object, Use use = Use::combined);
+  static Array writable(py::handle object, Use use = Use::combined);
 
   Array(Array&&) noexcept;
   Array& operator=(Array&&) noexcept;
@@ -32,12 +37,15 @@ class Array {
   void* data() const { return data_; }
   DataType type() const { return type_; }
   std::size_t count() const { return count_; }
+  /// How many of them make one of the object's: its bytes, where elements travel as bytes.
+  std::size_t pieces() const { return pieces_; }
   /// Elements lie one after another, in C order.
   bool is_dense() const { return is_dense_; }
   /// Elements are Python's or numpy's booleans, held as u8.
   bool is_bool() const { return is_bool_; }
   /// The memory is the processor's.
   bool is_on_host() const { return is_on_host_; }
+  /// In elements of the object.
   std::vector<std::int64_t> shape() const;
   TensorView view() const;
   /// A dense copy, with memory of its own. Only of memory on the host.
@@ -46,27 +54,33 @@ class Array {
  private:
   /// With `type`, elements of that size are taken to be of that type.
   using Type = std::optional<DataType>;
-  static Array of(py::handle object, bool writes, Type type = {});
-  static std::optional<Array> from_buffer(py::handle object, bool writes, Type type);
-  static std::optional<Array> from_dlpack(py::handle object, bool writes, Type type);
-  static std::optional<Array> from_interface(py::handle object, const char* name, bool writes,
-                                             Type type);
+  /// How memory is asked for.
+  struct Wish {
+    bool writes = false;
+    Use use = Use::combined;
+    Type type{};
+  };
+  static Array of(py::handle object, const Wish& wish);
+  static std::optional<Array> from_buffer(py::handle object, const Wish& wish);
+  static std::optional<Array> from_dlpack(py::handle object, const Wish& wish);
+  static std::optional<Array> from_interface(py::handle object, const char* name, const Wish& wish);
+  void set_layout(Layout layout, const Wish& wish);
   void release() noexcept;
 
   void* data_ = nullptr;
-  std::size_t count_ = 0;
+  std::size_t count_ = 0, pieces_ = 1;
   DataType type_ = DataType::u8;
   bool is_dense_ = true, is_bool_ = false, is_on_host_ = true;
   Py_buffer buffer_{};                ///< the export; buffer_.obj is null without one
   py::object owner_;                  ///< of memory that no buffer exports
   void* dlpack_ = nullptr;            ///< a DLManagedTensor, which is deleted at the end
-  std::optional<TensorView> tensor_;  ///< unless a dense buffer has shape and strides
+  std::optional<TensorView> tensor_;  ///< unless a dense buffer has shape and strides; in pieces
 };
 
-/// The array that a call reads or writes, as contiguous memory: what a call reads is copied if it
-/// must be. Throws a Python BufferError, which names the call, where that cannot be.
-Array input_of(py::handle object, const char* call);
-Array output_of(py::handle object, const char* call);
+/// The array that a call reads, as contiguous memory: a copy, if it must be. Throws a Python
+/// BufferError, which names the call, where that cannot be.
+Array input_of(py::handle object, const char* call, Use use = Use::combined);
+void require_dense(const Array& array, const char* call, const char* role);
 
 /// From the type's name, "f32", or from whatever numpy.dtype() takes: np.float32, "<f4". Throws
 /// InvalidArgument, and TypeError for types of numpy's that Capstan does not have.

@@ -20,20 +20,46 @@ struct Call {
   Request request;
   std::vector<Array> arrays{};
   Object result = py::none();
+  std::optional<Array> strided{};  ///< what the output, a dense copy of it, is to become
 
   explicit Call(Request made) : request(std::move(made)) { arrays.reserve(2); }
+  const char* name() const { return name_of(request.collective).data(); }
+
   void set_input(Array array) {
-    request.type = array.type();
     request.input = array.data();
     request.input_count = Elements{array.count()};
-    arrays.push_back(std::move(array));
+    keep(std::move(array));
   }
   void set_output(Array array, Object owner) {
-    request.type = array.type();
+    if (!array.is_dense() && array.is_on_host()) {
+      Array dense = array.packed();
+      strided = std::exchange(array, std::move(dense));
+    }
+    require_dense(array, name(), "output");
     request.output = array.data();
     request.output_count = Elements{array.count()};
-    arrays.push_back(std::move(array));
+    keep(std::move(array));
     result = std::move(owner);
+  }
+  /// The output is the input, too.
+  void set_in_place(Array array, Object owner) {
+    set_output(std::move(array), std::move(owner));
+    request.input = request.output;
+    request.input_count = request.output_count;
+  }
+
+ private:
+  void keep(Array array) {
+    if (!arrays.empty() && !alike(array, arrays.front()))
+      throw py::type_error(fmt::format(
+          "{}: the input and the output have elements of different types, {} and {}: make the "
+          "output with the type of the input",
+          name(), name_of(arrays.front().type()), name_of(array.type())));
+    request.type = array.type();
+    arrays.push_back(std::move(array));
+  }
+  static bool alike(const Array& a, const Array& b) {
+    return a.type() == b.type() && a.pieces() == b.pieces();
   }
 };
 
@@ -92,22 +118,36 @@ Request request_of(Collective plain, Collective with_counts, const std::optional
   return request;
 }
 
+/// Counts are in the program's elements, which may travel as several.
+void scale(std::vector<Elements>& counts, std::size_t pieces) {
+  for (Elements& count : counts) count = Elements{count.value() * pieces};
+}
+
 Object carry_out(Endpoint& self, Call call, bool wait) {
-  return self.call(call.request, std::move(call.arrays), std::move(call.result), wait);
+  if (!call.arrays.empty()) {
+    scale(call.request.counts, call.arrays.front().pieces());
+    scale(call.request.receive_counts, call.arrays.front().pieces());
+  }
+  if (!call.strided)
+    return self.call(call.request, std::move(call.arrays), std::move(call.result), wait);
+  if (!wait)
+    throw py::buffer_error(fmt::format(
+        "{}: with wait=False the output must be contiguous: pass a contiguous one", call.name()));
+  const bool output_is_first = call.arrays.front().data() == call.request.output;
+  self.call(call.request, {}, py::none(), true);
+  copy(call.strided->view(), call.arrays[output_is_first ? 0 : 1].view());
+  return call.result;
 }
 
 /// all_reduce, scan, exscan: in place unless there is an output.
 Object reduce_everywhere(Endpoint& self, Collective collective, Object array, Reducer reducer,
                          const Object& out, bool wait) {
-  const char* name = name_of(collective).data();
   Call call{request_of(collective, std::move(reducer))};
   if (out.is_none()) {
-    call.set_output(output_of(array, name), array);
-    call.request.input = call.request.output;
-    call.request.input_count = call.request.output_count;
+    call.set_in_place(Array::writable(array), array);
   } else {
-    call.set_input(input_of(array, name));
-    call.set_output(output_of(out, name), out);
+    call.set_input(input_of(array, call.name()));
+    call.set_output(Array::writable(out), out);
   }
   check_operation(call.arrays.front(), call.request.reducer);
   return carry_out(self, std::move(call), wait);
@@ -140,7 +180,7 @@ Object exscan(Endpoint& self, const Object& array, const Object& op, const Objec
 }
 
 Object broadcast(Endpoint& self, const Object& array, int root, bool wait) {
-  Array data = Array::writable(array);
+  Array data = Array::writable(array, Use::moved);
   if (!data.is_dense()) {
     Communicator& world = self.communicator();
     const TensorView view = data.view();
@@ -150,9 +190,7 @@ Object broadcast(Endpoint& self, const Object& array, int root, bool wait) {
                         wait);
   }
   Call call{request_of(Collective::broadcast, {}, root)};
-  call.set_output(std::move(data), array);
-  call.request.input = call.request.output;
-  call.request.input_count = call.request.output_count;
+  call.set_in_place(std::move(data), array);
   return carry_out(self, std::move(call), wait);
 }
 
@@ -163,7 +201,7 @@ Object reduce(Endpoint& self, const Object& array, int root, const Object& op, c
   check_operation(input, call.request.reducer);
   if (self.communicator().rank() == root) {
     const Object output = out.is_none() ? empty(array, input.shape()) : out;
-    call.set_output(output_of(output, "reduce"), output);
+    call.set_output(Array::writable(output), output);
   }
   call.set_input(std::move(input));
   return carry_out(self, std::move(call), wait);
@@ -172,12 +210,12 @@ Object reduce(Endpoint& self, const Object& array, int root, const Object& op, c
 Object all_gather(Endpoint& self, const Object& array, const Object& out,
                   const std::optional<Counts>& counts, bool wait) {
   Call call{request_of(Collective::all_gather, Collective::all_gather_v, counts)};
-  Array input = input_of(array, "all_gather");
+  Array input = input_of(array, "all_gather", Use::moved);
   Object output = out;
   if (output.is_none())
     output = empty(array, counts ? std::vector{total(*counts)}
                                  : gathered_shape(input, self.communicator().size()));
-  call.set_output(output_of(output, "all_gather"), output);
+  call.set_output(Array::writable(output, Use::moved), output);
   call.set_input(std::move(input));
   return carry_out(self, std::move(call), wait);
 }
@@ -185,13 +223,13 @@ Object all_gather(Endpoint& self, const Object& array, const Object& out,
 Object gather(Endpoint& self, const Object& array, int root, const Object& out,
               const std::optional<Counts>& counts, bool wait) {
   Call call{request_of(Collective::gather, Collective::gather_v, counts, {}, root)};
-  Array input = input_of(array, "gather");
+  Array input = input_of(array, "gather", Use::moved);
   if (self.communicator().rank() == root) {
     Object output = out;
     if (output.is_none())
       output = empty(array, counts ? std::vector{total(*counts)}
                                    : gathered_shape(input, self.communicator().size()));
-    call.set_output(output_of(output, "gather"), output);
+    call.set_output(Array::writable(output, Use::moved), output);
   }
   call.set_input(std::move(input));
   return carry_out(self, std::move(call), wait);
@@ -211,7 +249,7 @@ Object reduce_scatter(Endpoint& self, const Object& array, const Object& op, con
                               ? std::vector{static_cast<std::int64_t>((*counts)[mine])}
                               : scattered_shape(input, world.size()));
   }
-  call.set_output(output_of(output, "reduce_scatter"), output);
+  call.set_output(Array::writable(output), output);
   call.set_input(std::move(input));
   return carry_out(self, std::move(call), wait);
 }
@@ -222,7 +260,7 @@ Object scatter(Endpoint& self, const Object& array, int root, const Object& out,
   const Communicator& world = self.communicator();
   Object output = out;
   if (world.rank() == root) {
-    Array input = input_of(array, "scatter");
+    Array input = input_of(array, "scatter", Use::moved);
     if (output.is_none())
       output = empty(array, counts ? std::vector{static_cast<std::int64_t>(
                                          counts->at(static_cast<std::size_t>(root)))}
@@ -232,7 +270,7 @@ Object scatter(Endpoint& self, const Object& array, int root, const Object& out,
     throw InvalidArgument(fmt::format(
         "scatter: rank {} is not the root, {}, so it has to pass `out`", world.rank(), root));
   }
-  call.set_output(output_of(output, "scatter"), output);
+  call.set_output(Array::writable(output, Use::moved), output);
   return carry_out(self, std::move(call), wait);
 }
 
@@ -243,11 +281,11 @@ Object all_to_all(Endpoint& self, const Object& array, const Object& out,
     throw InvalidArgument("all_to_all: pass both send_counts and receive_counts, or neither");
   Call call{request_of(Collective::all_to_all, Collective::all_to_all_v, send_counts)};
   if (receive_counts) call.request.receive_counts = request::counts(*receive_counts);
-  Array input = input_of(array, "all_to_all");
+  Array input = input_of(array, "all_to_all", Use::moved);
   Object output = out;
   if (output.is_none())
     output = empty(array, receive_counts ? std::vector{total(*receive_counts)} : input.shape());
-  call.set_output(output_of(output, "all_to_all"), output);
+  call.set_output(Array::writable(output, Use::moved), output);
   call.set_input(std::move(input));
   return carry_out(self, std::move(call), wait);
 }
@@ -261,7 +299,7 @@ Object all_reduce_fused(Endpoint& self, const Object& list, const Object& op, bo
   const Reducer reducer = reducer_of(op);
   std::vector<Array> arrays;
   for (const py::handle object : list) {
-    arrays.push_back(output_of(object, "all_reduce_fused"));
+    arrays.push_back(Array::writable(object));
     check_operation(arrays.back(), reducer);
     if (arrays.back().type() != arrays.front().type())
       throw py::type_error("all_reduce_fused: all arrays have one element type");

@@ -15,15 +15,23 @@ namespace {
 using Object = py::object;
 
 Object send(Endpoint& self, const Object& array, int to, int tag, bool wait) {
-  Array data = input_of(array, "send");
+  Array data = input_of(array, "send", Use::moved);
   const Message message{true, to, tag, data.type(), data.data(), Elements{data.count()}};
   return self.transfer(message, std::move(data), wait);
 }
 
 Object receive(Endpoint& self, const Object& array, int source, int tag, bool wait) {
-  Array data = output_of(array, "recv");
-  const Message message{false, source, tag, data.type(), data.data(), Elements{data.count()}};
-  return self.transfer(message, std::move(data), wait);
+  Array data = Array::writable(array, Use::moved);
+  const bool at_once = wait && !self.is_grouping() && data.is_on_host();
+  if (!at_once) require_dense(data, "recv", "array");
+  const auto message_to = [&](const Array& memory) {
+    return Message{false, source, tag, memory.type(), memory.data(), Elements{memory.count()}};
+  };
+  if (data.is_dense()) return self.transfer(message_to(data), std::move(data), wait);
+  const Array dense = data.packed();
+  Object info = self.transfer(message_to(dense), Array{}, true);
+  copy(data.view(), dense.view());
+  return info;
 }
 
 MessageInfo probe(Endpoint& self, int source, int tag) {

@@ -58,6 +58,7 @@ class Endpoint {
 
   /// Sends or receives, or puts the message into the group that is open.
   py::object transfer(const Message& message, Array array, bool wait);
+  bool is_grouping() const { return grouping_; }
   void open_group();
   py::object close_group(bool wait);
   void drop_group();

@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 from typing import Any, Callable
 
+import moving
 import numpy as np
 
 import capstan as cs
@@ -333,5 +334,6 @@ CHECKS: list[Check] = [
     background,
     polling_ends,
     groups,
+    moving.types_that_are_only_moved,
     explanations,
 ]
