@@ -232,7 +232,8 @@ CAPSTAN_C_API capstan_status capstan_from_environment(const capstan_settings* se
 typedef struct capstan_unique_id {
   unsigned char bytes[128];
 } capstan_unique_id;
-/* `address`: of this host, reached by all ranks; null: 127.0.0.1. */
+/* `address`: of this host, reached by all ranks; null: 127.0.0.1; empty: the one that other hosts
+ * reach, as CAPSTAN_INTERFACE says. */
 CAPSTAN_C_API capstan_status capstan_create_unique_id(const char* address, capstan_unique_id* id);
 /* As text, for capstan_unique_id_from_text(): CAPSTAN_UNIQUE_ID_TEXT bytes with the final 0. */
 enum { CAPSTAN_UNIQUE_ID_TEXT = 172 };

@@ -6,12 +6,16 @@
 #include <cstdlib>
 
 #include "capstan/error.hpp"
+#include "capstan/settings.hpp"
+#include "core/net/network.hpp"
 
 namespace capstan {
 namespace {
 
 /// An id may resolve to several addresses; it names the first, which the server also binds.
 TcpEndpoint concrete(const std::string& address) {
+  if (address.empty())
+    return concrete(choose_address(Settings::from_environment().interface).address.text());
   const auto found = resolve(TcpEndpoint{address, 0}).front();
   if (!found.is_wildcard()) return std::get<TcpEndpoint>(found.endpoint());
   throw InvalidArgument(fmt::format(

@@ -8,6 +8,7 @@
 #include "capstan/error.hpp"
 #include "core/bootstrap/join.hpp"
 #include "core/bootstrap/unique_id.hpp"
+#include "core/net/network.hpp"
 
 namespace capstan {
 namespace {
@@ -86,6 +87,12 @@ TEST(UniqueId, TwoAtOnceAreApart) {
   const auto in_a = join(a, 0, 2, patience()), in_b = join(b, 0, 2, patience());
   put_text(*in_a, "key", "a");
   EXPECT_EQ(in_b->try_get("key"), std::nullopt);
+}
+
+TEST(UniqueId, WithoutAnAddressNamesTheOneThatOtherHostsReach) {
+  const UniqueId id = create_unique_id("");
+  EXPECT_EQ(unseal(id).endpoint.host, choose_address("").address.text());
+  const auto store = join(id, 0, 1, patience());
 }
 
 TEST(UniqueId, WithAnotherSecretNobodyJoins) {

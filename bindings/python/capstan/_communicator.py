@@ -6,10 +6,14 @@ import contextlib
 import html
 import json
 import math
+import os
+import pathlib
+import platform
 import threading
 from dataclasses import dataclass
 from typing import Any, Callable, Iterator, TypeVar
 
+from . import _objects
 from ._engine import Communicator, Profiler, _init, join, local_world, unique_id
 
 Result = TypeVar("Result")
@@ -37,8 +41,18 @@ def init(*, comm: Any = None, **settings: Any) -> Communicator:
     """
     if comm is None:
         return _init(**settings)
-    identity = unique_id() if comm.Get_rank() == 0 else None
+    address = "127.0.0.1" if _on_one_host(comm) else ""  # the one that other hosts reach
+    identity = unique_id(address) if comm.Get_rank() == 0 else None
     return join(comm.bcast(identity, root=0), comm.Get_rank(), comm.Get_size(), **settings)
+
+
+def _on_one_host(comm: Any) -> bool:
+    """Whether all ranks can meet over loopback. A host name may stand for several containers."""
+    here = [platform.node()]
+    with contextlib.suppress(OSError):
+        here.append(pathlib.Path("/proc/sys/kernel/random/boot_id").read_text())
+        here.append(os.readlink("/proc/self/ns/net"))
+    return all(there == here for there in comm.allgather(here))
 
 
 def run_local(function: Callable[[Communicator], Result], ranks: int, **settings: Any) -> list[Result]:
@@ -152,6 +166,7 @@ def _complete() -> None:
         "__enter__": _enter,
         "__exit__": _exit,
         "__repr__": _show,
+        **_objects.METHODS,
     }.items():
         setattr(Communicator, name, function)
     setattr(Profiler, "_repr_html_", _profiler_as_html)

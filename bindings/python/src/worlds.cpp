@@ -82,7 +82,8 @@ void bind_worlds(py::module_& m) {
   m.def("local_world", &local_world, py::arg("ranks"),
         "Communicators of a world of threads: the n-th is for the n-th thread.");
   m.def("unique_id", &unique_id, py::arg("address") = "127.0.0.1",
-        "An id by which ranks find each other: make it once, pass it to all, and join().");
+        "An id by which ranks find each other: make it once, pass it to all, and join(). An empty "
+        "address\nis the one that other hosts reach, as CAPSTAN_INTERFACE says.");
 }
 
 }  // namespace capstan::python

@@ -20,7 +20,8 @@ struct UniqueId {
 /// Starts a rendezvous server for the ranks of one communicator inside this process, which may be
 /// one of the ranks, and returns the id by which they join. The server listens on `address`, a name
 /// or address of this host that all ranks can reach, until all have joined, and ends when all have
-/// left again or with this process. Throws SystemError if the server cannot listen on the address,
+/// left again or with this process. An empty address is the one that other hosts reach, as
+/// CAPSTAN_INTERFACE says. Throws SystemError if the server cannot listen on the address,
 /// InvalidArgument if it stands for all addresses (0.0.0.0 or ::). May be called from any thread.
 [[nodiscard]] UniqueId create_unique_id(const std::string& address = "127.0.0.1");
 
@@ -29,4 +30,4 @@ std::string to_string(const UniqueId& id);
 /// Throws InvalidArgument if `text` is not a result of to_string.
 UniqueId unique_id_from_string(std::string_view text);
 
-}  // namespace capstan
+}  // namespace CAPSTAN_EXPORT capstan

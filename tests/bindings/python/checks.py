@@ -335,5 +335,6 @@ CHECKS: list[Check] = [
     polling_ends,
     groups,
     moving.types_that_are_only_moved,
+    moving.objects,
     explanations,
 ]

@@ -1,4 +1,4 @@
-"""Checks of calls that only move data: elements of any type."""
+"""Checks of calls that only move data: elements of any type, and objects."""
 
 from __future__ import annotations
 
@@ -60,3 +60,28 @@ def same_bytes(found: Any, wanted: Any) -> None:
     """Dates may be no time, which is unequal to itself."""
     assert found.dtype == wanted.dtype and found.shape == wanted.shape
     assert np.ascontiguousarray(found).tobytes() == np.ascontiguousarray(wanted).tobytes()
+
+
+def objects(comm: cs.Communicator) -> None:
+    mine = {"rank": comm.rank, "data": np.arange(comm.rank), "text": "x" * (5000 * comm.rank)}
+    for root in range(comm.size):
+        got = comm.bcast(mine if comm.rank == root else None, root)
+        assert got["rank"] == root and len(got["data"]) == root
+    assert [got["rank"] for got in comm.allgather(mine)] == list(range(comm.size))
+    assert comm.allreduce((comm.rank,)) == tuple(range(comm.size)), "in the order of ranks"
+    assert comm.allreduce(comm.rank, "max") == comm.size - 1
+    assert comm.allreduce(2, lambda a, b: a * b) == 2**comm.size
+    exchanged = comm.alltoall([(comm.rank, to, "y" * to) for to in range(comm.size)])
+    assert exchanged == [(source, comm.rank, "y" * comm.rank) for source in range(comm.size)]
+    root = comm.size - 1
+    gathered = comm.gather_object(mine, root)
+    assert (gathered is not None) == (comm.rank == root)
+    if gathered is not None:
+        assert [len(got["text"]) for got in gathered] == [5000 * r for r in range(comm.size)]
+    parts = [list(range(r)) for r in range(comm.size)] if comm.rank == root else None
+    assert comm.scatter_object(parts, root) == list(range(comm.rank))
+    if comm.rank == root != 0:
+        comm.send_object({"to": 0, "long": bytes(100_000)}, 0, tag=5)
+    if comm.rank == 0 != root:
+        assert comm.recv_object(root, 5)["to"] == 0
+    comm.barrier()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import capstan as cs
+from capstan import _communicator
 
 
 @pytest.fixture
@@ -212,3 +213,26 @@ def test_the_error_of_one_rank_ends_run_local():
 
     with pytest.raises((KeyError, cs.PeerLost)):
         cs.run_local(call, 3, timeout=60)
+
+
+@pytest.mark.parametrize("others, address", [([], "127.0.0.1"), ([["another host"]], "")])
+def test_ranks_of_mpi4py_meet_where_all_reach(others, address, monkeypatch):
+    class Ranks:
+        """A communicator of one rank that claims to have more."""
+
+        def Get_rank(self):
+            return 0
+
+        def Get_size(self):
+            return 1
+
+        def bcast(self, value, root):
+            return value
+
+        def allgather(self, value):
+            return [value, *others]
+
+    asked = []
+    monkeypatch.setattr(_communicator, "unique_id", lambda where: asked.append(where) or cs.unique_id(where))
+    assert cs.init(comm=Ranks()).size == 1
+    assert asked == [address]
