@@ -77,26 +77,27 @@ TEST_P(RefusedCalls, LeaveTheOtherCommandsAlive) {
   EXPECT_EQ(without("all", {CAPSTAN_PROGRAM, "doctor"}).status, 0);
 }
 
-/// The right to a call that is lost in mid-job: results are right by another way, or an error says
-/// at once which call was refused, why, and what helps.
+/// The right to a call that is lost in mid-job, or before the first call: results are right by
+/// another way, or an error says at once which call was refused, why, and what helps.
 TEST(LostRights, AreDoneWithoutOrNamedAtOnce) {
   std::vector<std::string> calls{"all"};
   for (const CallPattern& call : optional_calls()) calls.emplace_back(call.name);
   for (const std::string& call : calls)
-    for (const char* single_copy : {"1", "0"}) {
-      const auto result =
-          run_command({CAPSTAN_PROGRAM, "run", "-n", "2", "--", WORKER_PROGRAM, "loses", call},
-                      {{"CAPSTAN_SINGLE_COPY", single_copy}, {"CAPSTAN_TIMEOUT", "120"}});
-      SCOPED_TRACE(call + " " + result.output);
-      if (occurrences(result.output, "seccomp is not to be had") > 0) GTEST_SKIP();
-      EXPECT_EQ(occurrences(result.output, "TimedOut"), 0);
-      if (occurrences(result.output, "right results") == 2) continue;
-      EXPECT_THAT(result.output, HasSubstr("rank 0: copy between"));
-      EXPECT_THAT(result.output, HasSubstr("Operation not permitted"));
-      EXPECT_THAT(result.output, HasSubstr("CAPSTAN_SINGLE_COPY=0"));
-      EXPECT_EQ(occurrences(call, "process_vm") + occurrences(call, "all"), 1);
-      EXPECT_STREQ(single_copy, "1");
-    }
+    for (const char* when : {"loses", "loses-first"})
+      for (const char* single_copy : {"1", "0"}) {
+        const auto result =
+            run_command({CAPSTAN_PROGRAM, "run", "-n", "2", "--", WORKER_PROGRAM, when, call},
+                        {{"CAPSTAN_SINGLE_COPY", single_copy}, {"CAPSTAN_TIMEOUT", "120"}});
+        SCOPED_TRACE(call + " " + when + " " + result.output);
+        if (occurrences(result.output, "seccomp is not to be had") > 0) GTEST_SKIP();
+        EXPECT_EQ(occurrences(result.output, "TimedOut"), 0);
+        if (occurrences(result.output, "right results") == 2) continue;
+        EXPECT_THAT(result.output, HasSubstr("rank 0: copy between"));
+        EXPECT_THAT(result.output, HasSubstr("Operation not permitted"));
+        EXPECT_THAT(result.output, HasSubstr("CAPSTAN_SINGLE_COPY=0"));
+        EXPECT_EQ(occurrences(call, "process_vm") + occurrences(call, "all"), 1);
+        EXPECT_STREQ(single_copy, "1");
+      }
 }
 
 /// A call that cannot be done without is named at once: nothing hangs.

@@ -381,7 +381,8 @@ int run(const std::string& what, const char* argument) {
   if (what == "shared") return use_shared_buffers(world, argument);
   if (what == "holds") return tell_what_it_holds(world, std::strtoul(argument, nullptr, 10));
   if (what == "carries") return tell_what_carries(world);
-  if (what == "loses") return lose_right(world, argument);
+  if (what == "loses" || what == "loses-first")
+    return lose_right(world, argument, what == "loses-first");
   if (what == "listens") return tell_what_listens(world);
   if (what == "rank") {
     fmt::print("{} of {}\n", world.rank(), world.size());
