@@ -128,13 +128,12 @@ Object carry_out(Endpoint& self, Call call, bool wait) {
     scale(call.request.counts, call.arrays.front().pieces());
     scale(call.request.receive_counts, call.arrays.front().pieces());
   }
-  if (!call.strided)
-    return self.call(call.request, std::move(call.arrays), std::move(call.result), wait);
+  if (!call.strided) return self.call(call.request, call.arrays, std::move(call.result), wait);
   if (!wait)
     throw py::buffer_error(fmt::format(
         "{}: with wait=False the output must be contiguous: pass a contiguous one", call.name()));
   const bool output_is_first = call.arrays.front().data() == call.request.output;
-  self.call(call.request, {}, py::none(), true);
+  self.call(call.request, call.arrays, py::none(), true);
   copy(call.strided->view(), call.arrays[output_is_first ? 0 : 1].view());
   return call.result;
 }

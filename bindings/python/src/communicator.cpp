@@ -17,7 +17,7 @@ using Object = py::object;
 Object send(Endpoint& self, const Object& array, int to, int tag, bool wait) {
   Array data = input_of(array, "send", Use::moved);
   const Message message{true, to, tag, data.type(), data.data(), Elements{data.count()}};
-  return self.transfer(message, std::move(data), wait);
+  return self.transfer(message, data, wait);
 }
 
 Object receive(Endpoint& self, const Object& array, int source, int tag, bool wait) {
@@ -27,9 +27,9 @@ Object receive(Endpoint& self, const Object& array, int source, int tag, bool wa
   const auto message_to = [&](const Array& memory) {
     return Message{false, source, tag, memory.type(), memory.data(), Elements{memory.count()}};
   };
-  if (data.is_dense()) return self.transfer(message_to(data), std::move(data), wait);
-  const Array dense = data.packed();
-  Object info = self.transfer(message_to(dense), Array{}, true);
+  if (data.is_dense()) return self.transfer(message_to(data), data, wait);
+  Array dense = data.packed();
+  Object info = self.transfer(message_to(dense), dense, true);
   copy(data.view(), dense.view());
   return info;
 }

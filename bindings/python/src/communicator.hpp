@@ -45,19 +45,19 @@ class Endpoint {
     return algorithm.is_none() ? *this : twin(collective, algorithm);
   }
 
-  /// Carries out a call on `arrays`. Returns `result`, or a Work that will give it.
-  py::object call(const Request& request, std::vector<Array> arrays, py::object result, bool wait);
+  /// Carries out a call on `arrays`. Returns `result`, or a Work that will give it, and has them.
+  py::object call(const Request& request, std::vector<Array>& arrays, py::object result, bool wait);
   /// The same for whatever starts an operation. `start` may still look at `arrays`.
   template <class Start>
   py::object started(Start start, std::vector<Array>&& arrays, py::object result, bool wait) {
     Work work = without_gil(start);
     if (!wait) return py::cast(pending(std::move(work), std::move(result), std::move(arrays)));
-    wait_interruptibly(work, std::nullopt);
+    wait_interruptibly(work, arrays);
     return result;
   }
 
   /// Sends or receives, or puts the message into the group that is open.
-  py::object transfer(const Message& message, Array array, bool wait);
+  py::object transfer(const Message& message, Array& array, bool wait);
   bool is_grouping() const { return grouping_; }
   void open_group();
   py::object close_group(bool wait);

@@ -89,7 +89,7 @@ void Endpoint::close() {
   communicator_.reset();
 }
 
-py::object Endpoint::call(const Request& request, std::vector<Array> arrays, py::object result,
+py::object Endpoint::call(const Request& request, std::vector<Array>& arrays, py::object result,
                           bool wait) {
   Communicator& world = communicator();
   if (wait && !handles_signals()) {
@@ -98,13 +98,13 @@ py::object Endpoint::call(const Request& request, std::vector<Array> arrays, py:
   }
   if (wait) {
     const std::optional<Work> work = without_gil([&] { return world.run_briefly(request); });
-    if (work) wait_interruptibly(*work, std::nullopt);
+    if (work) wait_interruptibly(*work, arrays);
     return result;
   }
   return started([&] { return world.start(request); }, std::move(arrays), std::move(result), wait);
 }
 
-py::object Endpoint::transfer(const Message& message, Array array, bool wait) {
+py::object Endpoint::transfer(const Message& message, Array& array, bool wait) {
   if (grouping_) {
     group_.push_back(message);
     group_arrays_.push_back(std::move(array));
@@ -115,7 +115,8 @@ py::object Endpoint::transfer(const Message& message, Array array, bool wait) {
   Communicator& world = communicator();
   Work work = without_gil([&] { return world.start_exchange({message}); });
   if (!wait) return py::cast(pending(std::move(work), py::none(), std::move(arrays)));
-  wait_interruptibly(work, std::nullopt);
+  wait_interruptibly(work, arrays);
+  array = std::move(arrays.front());
   if (message.sends) return py::none();
   return py::cast(work.message());
 }

@@ -84,6 +84,15 @@ bool wait_interruptibly(const Work& work, std::optional<std::chrono::nanoseconds
   }
 }
 
+void wait_interruptibly(const Work& work, std::vector<Array>& arrays) {
+  try {
+    wait_interruptibly(work, std::nullopt);
+  } catch (const py::error_already_set&) {
+    if (!work.has_ended()) pending(work, py::none(), std::move(arrays));
+    throw;
+  }
+}
+
 Pending pending(Work work, py::object result, std::vector<Array> arrays) {
   Pending made{std::move(work), std::move(result), freed_with_gil(std::move(arrays))};
   const py::gil_scoped_release others_run;

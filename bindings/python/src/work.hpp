@@ -29,6 +29,10 @@ std::shared_ptr<T> freed_with_gil(T value) {
 /// passes before.
 bool wait_interruptibly(const Work& work, std::optional<std::chrono::nanoseconds> limit);
 
+/// The same without a limit, for an operation on `arrays`. They live on if the operation does:
+/// where a peer is using them it cannot be cancelled.
+void wait_interruptibly(const Work& work, std::vector<Array>& arrays);
+
 /// An operation in flight, for Python: a Work, what it will give, and the arrays that it uses.
 struct Pending {
   Work work;
