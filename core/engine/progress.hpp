@@ -139,6 +139,9 @@ class Progress final : public Driver,
   void stop_threads();
   bool is_own_thread() const;
   void add_thread();
+  void add_thread_beside_callbacks();
+  bool needs_leader() const;
+  void look_after_turn();
   /// Looks whether peers live and what has waited for too long. Returns when to look again: with
   /// many operations it takes long, and may take a tenth of the time.
   Clock::time_point check(Turn* turn);
@@ -179,6 +182,7 @@ class Progress final : public Driver,
   std::atomic<int> threads_running_ = 0;
   int threads_waiting_ = 0;       // for work, under the lock
   bool led_ = false;              // a progress thread moves operations on; under the lock
+  bool threads_look_ = false;     // threads that wait for work look for it now and then
   std::size_t left_engines_ = 0;  // at exit
   std::atomic<bool> left_at_exit_ = false;
   std::thread::id exiting_thread_;

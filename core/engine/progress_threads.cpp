@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "capstan/error.hpp"
 #include "core/engine/engine.hpp"
@@ -22,6 +23,8 @@ constexpr auto spin_before_yield = 1ms;
 constexpr auto yield_before_sleep = 2ms;
 // When two threads wait at once, each may end the operation that the other waits for.
 constexpr auto longest_sleep_among_several = 1ms;
+/// Time that callbacks may take before another thread moves operations on.
+constexpr auto longest_turn_of_callbacks = 10ms;
 /// Time that exit() may take before threads that it has left in calls get an error.
 constexpr auto longest_exit = 5s;
 /// Time that callbacks on progress threads may take when the process exits.
@@ -49,13 +52,11 @@ Progress::Turn::~Turn() {
 
 void Progress::Turn::give_up() {
   held_ = false;
-  if (of_ == Of::caller) {
-    --progress_.drivers_;
-  } else {
-    const Lock lock{progress_};
-    progress_.led_ = false;
-  }
-  progress_.there_is_work();
+  if (of_ == Of::caller) --progress_.drivers_;
+  if (!progress_.has_thread()) return;
+  const Lock lock{progress_};
+  if (of_ == Of::thread) progress_.led_ = false;
+  progress_.look_after_turn();
 }
 
 void Progress::Turn::take_again() {
@@ -126,14 +127,33 @@ void Progress::there_is_work() {
   if (!has_thread()) return;
   {
     const Lock lock{*this};
-    if (led_ || drivers_ > 0 || !busy() || stop_.stop_requested()) return;
-    if (threads_waiting_ == 0) try {
-        add_thread();  // the others are in callbacks
-      } catch (const SystemError& error) {
-        log().warn("{}; operations move on when a callback has ended", error.what());
-      }
+    if (!needs_leader()) return;
+    if (threads_waiting_ == 0) add_thread_beside_callbacks();
   }
   work_.notify_one();
+}
+
+/// Under the lock.
+bool Progress::needs_leader() const {
+  return !led_ && drivers_ == 0 && busy() && !stop_.stop_requested();
+}
+
+void Progress::add_thread_beside_callbacks() {
+  try {
+    add_thread();
+  } catch (const SystemError& error) {
+    log().warn("{}; operations move on when a callback has ended", error.what());
+  }
+}
+
+/// Under the lock: callbacks begin on a thread that has had its turn. Most are brief, and waking
+/// another thread takes longer. So waiting threads look by themselves from now on; an operation
+/// that a callback starts wakes one at once.
+// measured: docs/lab-notebook.md#callbacks-that-wait
+void Progress::look_after_turn() {
+  if (!needs_leader()) return;
+  if (threads_waiting_ == 0) add_thread_beside_callbacks();
+  if (!std::exchange(threads_look_, true)) work_.notify_all();
 }
 
 void Progress::run_thread() {
@@ -144,7 +164,9 @@ void Progress::run_thread() {
     std::unique_lock lock{mutex_.plain()};
     if (leads) led_ = false;
     ++threads_waiting_;
-    work_.wait(lock, [&] { return stop_.stop_requested() || (!led_ && drivers_ == 0 && busy()); });
+    while (!stop_.stop_requested() && !needs_leader())
+      threads_look_ ? static_cast<void>(work_.wait_for(lock, longest_turn_of_callbacks))
+                    : work_.wait(lock);
     --threads_waiting_;
     if (stop_.stop_requested()) break;
     led_ = true;

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <functional>
 #include <future>
+#include <latch>
 
 #include "tests/ranks/thread_world.hpp"
 
@@ -66,6 +67,29 @@ TEST_P(Callbacks, MayWaitForFutures) {
       ASSERT_EQ(innermost.get_future().wait_for(60s), std::future_status::ready);
       EXPECT_THAT(data, Each(Each(2)));
     }
+  });
+}
+
+TEST_P(Callbacks, MayWaitForWhatWasStartedBefore) {
+  std::latch begun{1};
+  on_threads(2, settings(), [&](Communicator& world) {
+    std::vector<int> first(3000, 1), second(3000, 1);
+    const Work work = world.start_all_reduce(first);
+    if (world.rank() == 1) {
+      work.wait();
+      begun.wait();
+      return world.all_reduce(second);
+    }
+    std::promise<void> called;
+    std::future<void> ended = world.start_all_reduce(second).future();
+    work.on_complete([&](const Work&) {
+      begun.count_down();
+      ended.get();
+      called.set_value();
+    });
+    work.wait();
+    EXPECT_EQ(called.get_future().wait_for(60s), std::future_status::ready);
+    EXPECT_THAT(second, Each(2));
   });
 }
 
