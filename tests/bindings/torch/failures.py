@@ -2,6 +2,8 @@
 
 import datetime
 import os
+import signal
+import threading
 import types
 
 import capstan_torch
@@ -51,6 +53,25 @@ def check_time_out_in_a_callback():
             return 7
 
         assert first.then(wait).wait() == 7
+    dist.barrier()
+
+
+def check_interrupt():
+    """Ctrl-C ends a wait; what is waited for comes only afterwards."""
+    if size() == 1:
+        return
+    group, data = dist.new_group(), torch.zeros(1)
+    if rank() == 0:
+        timer = threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGINT])
+        try:
+            timer.start()
+            dist.recv(data, 1, group=group)
+            raise AssertionError("a message has come that nobody has sent")
+        except KeyboardInterrupt:
+            timer.join()
+    dist.barrier()
+    if rank() == 1:
+        dist.send(torch.ones(1), 0, group=group)
     dist.barrier()
 
 
