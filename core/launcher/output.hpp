@@ -27,7 +27,7 @@ class Outlet {
   bool empty() const { return pending_.empty(); }
   /// Whether no more should be added for now.
   bool is_full() const { return pending_.size() > enough; }
-  /// What waits, and what comes, is dropped.
+  /// Drops the output that waits and all that arrives.
   void give_up();
   /// Why text could not be written, as errno; 0 if all could.
   int error() const { return error_; }

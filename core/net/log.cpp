@@ -28,7 +28,7 @@ std::size_t length_of_character(std::string_view text) {
   return length;
 }
 
-/// What CAPSTAN_LOG takes, and the level that each means.
+/// The values of CAPSTAN_LOG, and the level that each means.
 constexpr std::pair<std::string_view, spdlog::level::level_enum> level_names[] = {
     {"debug", spdlog::level::debug}, {"info", spdlog::level::info}, {"warn", spdlog::level::warn},
     {"error", spdlog::level::err},   {"off", spdlog::level::off},

@@ -127,7 +127,7 @@ std::optional<ElementType> chosen(std::optional<DataType> asked, std::size_t byt
   return ElementType{*asked};
 }
 
-/// What `managed` exports, as Capstan knows it: elements of other types are bytes.
+/// The array that `managed` exports, as Capstan knows it: elements of other types are bytes.
 TensorView exported(DLTensor told, std::size_t bytes, Use use) {
   try {
     return TensorView::from_dlpack(told);

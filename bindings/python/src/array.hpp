@@ -15,7 +15,7 @@ namespace capstan::python {
 
 namespace py = pybind11;
 
-/// What a call does with elements. Those of types that Capstan has no arithmetic for can be moved:
+/// The use that a call makes of elements. Types that Capstan has no arithmetic for can be moved:
 /// they travel as bytes.
 enum class Use { combined, moved };
 
@@ -37,7 +37,7 @@ class Array {
   void* data() const { return data_; }
   DataType type() const { return type_; }
   std::size_t count() const { return count_; }
-  /// How many of them make one of the object's: its bytes, where elements travel as bytes.
+  /// The number of them in one of the object's: its bytes, where elements travel as bytes.
   std::size_t pieces() const { return pieces_; }
   /// Elements lie one after another, in C order.
   bool is_dense() const { return is_dense_; }
