@@ -52,7 +52,7 @@ bool Progress::poll(Turn* turn) {
       engines_[i]->share_core(busy > 1 || core_.is_shared());
       moved |= engines_[i]->poll();
     }
-    moved |= !ended_.empty();
+    moved |= announced_ < ended_.size();
   }
   announce(turn);
   if (mutex_.is_awaited()) sched_yield();
@@ -163,10 +163,9 @@ void Progress::ended(std::shared_ptr<Operation> operation, std::exception_ptr er
 
 std::optional<Progress::Ended> Progress::next_ended() {
   const Lock lock{*this};
-  if (ended_.empty()) return std::nullopt;
-  std::optional<Ended> next{std::move(ended_.front())};
-  ended_.pop_front();
-  return next;
+  if (announced_ < ended_.size()) return std::move(ended_[announced_++]);
+  ended_.clear(), announced_ = 0;
+  return std::nullopt;
 }
 
 /// One by one: a callback may wait for the operation that ended next, which another thread, or a

@@ -3,7 +3,6 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <deque>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -166,7 +165,8 @@ class Progress final : public Driver,
     std::exception_ptr error;
     std::optional<MessageInfo> message;
   };
-  std::deque<Ended> ended_;
+  std::vector<Ended> ended_;   // keeps its memory: a call allocates nothing here
+  std::size_t announced_ = 0;  // of ended_
   std::optional<Ended> next_ended();
 
   std::atomic<Clock::time_point> check_due_{};  // in advance()
