@@ -14,7 +14,7 @@ namespace capstan {
 
 /// A thread of the process that looks after what nobody waits for: time limits, stop requests, and
 /// operations of other libraries. It starts with the first task and sleeps while there is none.
-/// Tasks run callbacks, which may wait: another thread looks after the other tasks meanwhile.
+/// Tasks run callbacks, which may wait: another thread runs the other tasks meanwhile.
 /// Thread-safe; never destroyed.
 class Background final : private ChangedByFork {
  public:

@@ -50,7 +50,7 @@ const Setting table[] = {
     {"tcp_congestion", Text{&S::tcp_congestion}, "the congestion control of connections"},
     {"provider", Text{&S::provider}, "libfabric's provider"},
     {"rdma_devices", Text{&S::rdma_devices}, "the devices that carry data to other hosts"},
-    {"wire", Setting::Choice<Wire, 3>{&S::wire, {"plain", "authenticated", "encrypted"}},
+    {"wire", Setting::Choice<Wire, 3>{&S::wire, wire_names},
      "the protection of data between hosts"},
     {"rails", Setting::Number{&S::rails, 1, 8}, "connections for long data to one peer",
      "a number from 1 to 8"},

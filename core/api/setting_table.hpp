@@ -56,6 +56,9 @@ struct Setting {
   bool is_secret() const;
 };
 
+/// The values of CAPSTAN_WIRE, in the order of Wire.
+inline constexpr std::array<std::string_view, 3> wire_names{"plain", "authenticated", "encrypted"};
+
 /// All members of Settings, once.
 std::span<const Setting> setting_table();
 

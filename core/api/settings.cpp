@@ -52,8 +52,7 @@ const Setting& setting_named(std::string_view name) {
 }  // namespace
 
 std::string_view name_of(Wire wire) {
-  constexpr std::string_view names[] = {"plain", "authenticated", "encrypted"};
-  return names[static_cast<std::size_t>(wire)];
+  return wire_names.at(static_cast<std::size_t>(wire));
 }
 
 Settings Settings::from_environment() {

@@ -43,10 +43,13 @@ Line line_of(const Setting& setting) {
 
 Line line_of(const OtherVariable& other) {
   const char* const given = std::getenv(std::string{other.name}.c_str());
+  const bool is_given = given && *given, is_secret = other.name.ends_with("SECRET");
   return {.variable = std::string{other.name},
-          .value = shown(given ? given : ""),
+          .value = !is_given   ? "-"
+                   : is_secret ? "(not shown)"
+                               : given,
           .usual = "-",
-          .source = given && *given ? "environment" : "default",
+          .source = is_given ? "environment" : "default",
           .summary = other.summary};
 }
 

@@ -10,13 +10,8 @@
 #include "core/net/limits.hpp"
 
 namespace capstan {
-namespace {
 
 using namespace std::chrono_literals;
-
-constexpr auto check_interval = 20ms;
-
-}  // namespace
 
 Progress::Progress(std::shared_ptr<Transport> bell, Options options)
     : bell_(std::move(bell)),

@@ -25,7 +25,7 @@ class Engine;
 
 /// Moves on the operations of one rank: those of its world and of all groups made from it. Callers
 /// move them on while they wait. A progress thread, if there is one, does so while no caller waits.
-/// A thread that runs callbacks moves nothing on; another one does, which is started when it is
+/// A thread that runs callbacks progresses nothing; another one does, which is started when it is
 /// needed. So callbacks may wait for anything, and time limits hold meanwhile.
 ///
 /// All functions are thread-safe. One thread that uses a rank's communicators alone pays next to
@@ -140,7 +140,7 @@ class Progress final : public Driver,
   void add_thread();
   void add_thread_beside_callbacks();
   bool needs_leader() const;
-  void look_after_turn();
+  void pass_turn_on();
   /// Looks whether peers live and what has waited for too long. Returns when to look again: with
   /// many operations it takes long, and may take a tenth of the time.
   Clock::time_point check(Turn* turn);
@@ -181,7 +181,7 @@ class Progress final : public Driver,
   std::vector<std::jthread> threads_;
   std::atomic<int> threads_running_ = 0;
   int threads_waiting_ = 0;       // for work, under the lock
-  bool led_ = false;              // a progress thread moves operations on; under the lock
+  bool led_ = false;              // a progress thread has the turn; under the lock
   bool threads_look_ = false;     // threads that wait for work look for it now and then
   std::size_t left_engines_ = 0;  // at exit
   std::atomic<bool> left_at_exit_ = false;

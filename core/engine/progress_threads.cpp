@@ -1,4 +1,4 @@
-// Threads that move operations on, and how they take turns.
+// Threads that progress operations, and how they take turns.
 
 #include <sched.h>
 
@@ -23,7 +23,7 @@ constexpr auto spin_before_yield = 1ms;
 constexpr auto yield_before_sleep = 2ms;
 // When two threads wait at once, each may end the operation that the other waits for.
 constexpr auto longest_sleep_among_several = 1ms;
-/// Time that callbacks may take before another thread moves operations on.
+/// Time that callbacks may take before another thread progresses operations.
 constexpr auto longest_turn_of_callbacks = 10ms;
 /// Time that exit() may take before threads that it has left in calls get an error.
 constexpr auto longest_exit = 5s;
@@ -56,7 +56,7 @@ void Progress::Turn::give_up() {
   if (!progress_.has_thread()) return;
   const Lock lock{progress_};
   if (of_ == Of::thread) progress_.led_ = false;
-  progress_.look_after_turn();
+  progress_.pass_turn_on();
 }
 
 void Progress::Turn::take_again() {
@@ -150,7 +150,7 @@ void Progress::add_thread_beside_callbacks() {
 /// another thread takes longer. So waiting threads look by themselves from now on; an operation
 /// that a callback starts wakes one at once.
 // measured: docs/lab-notebook.md#callbacks-that-wait
-void Progress::look_after_turn() {
+void Progress::pass_turn_on() {
   if (!needs_leader()) return;
   if (threads_waiting_ == 0) add_thread_beside_callbacks();
   if (!std::exchange(threads_look_, true)) work_.notify_all();

@@ -4,7 +4,7 @@
 
 namespace capstan {
 
-/// A thread that moves operations on: a caller that waits, or the progress thread that leads.
+/// A thread that progresses operations: a caller that waits, or the progress thread that leads.
 class Progress::Turn {
  public:
   enum class Of { caller, thread };
@@ -37,6 +37,9 @@ class Progress::Turn {
   const Of of_;
   bool held_ = true;
 };
+
+/// The time between two looks at whether peers live.
+inline constexpr std::chrono::milliseconds check_interval{20};
 
 /// Spin, then yield, then sleep, by time without progress. Peers are checked now and then.
 class Progress::Backoff {

@@ -452,7 +452,7 @@ TEST(HostileServer, OtherVersionIsNamedAsSuch) {
   EXPECT_THAT(newer.complaint(), HasSubstr("version 3 of the Capstan store protocol"));
 }
 
-/// Whoever listens at the address may send any text, before it has proven anything.
+/// A listener at the address may send any text, as it has proven nothing yet.
 TEST(HostileServer, TextsAreSafeOnATerminal) {
   for (const auto reason : {wire::FailureReason::full, wire::FailureReason::rank_taken,
                             wire::FailureReason::wrong_size, wire::FailureReason::malformed}) {

@@ -39,10 +39,14 @@ TEST(SettingsCommand, ShowsValueDefaultAndSourceOfAll) {
               AllOf(HasSubstr("CAPSTAN_RAILS"), Not(HasSubstr("CAPSTAN_WIRE"))));
 }
 
-TEST(SettingsCommand, NeverShowsTheSecret) {
+TEST(SettingsCommand, NeverShowsASecret) {
   const Folder folder;
-  const auto result = folder.run("CAPSTAN_SECRET=0123456789abcdef capstan settings");
-  EXPECT_THAT(result.output, AllOf(HasSubstr("(not shown)"), Not(HasSubstr("0123456789abcdef"))));
+  for (const std::string variable : {"CAPSTAN_SECRET", "CAPSTAN_COORDINATOR_SECRET"})
+    for (const std::string form : {"", " --json"}) {
+      const auto result = folder.run(variable + "=0123456789abcdef capstan settings" + form);
+      EXPECT_THAT(result.output,
+                  AllOf(HasSubstr("(not shown)"), Not(HasSubstr("0123456789abcdef"))));
+    }
 }
 
 TEST(SettingsCommand, NamesWhatCannotBeReadAndWhatHasNoEffect) {

@@ -12,7 +12,7 @@
 #include "capstan/async/execute.hpp"
 #include "capstan/async/operation_queue.hpp"
 #include "capstan/async/overlap.hpp"
-#include "tests/ranks/thread_world.hpp"
+#include "tests/ranks/progress_ways.hpp"
 
 namespace capstan {
 namespace {
@@ -22,19 +22,9 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// With a progress thread and without.
-class Async : public ::testing::TestWithParam<bool> {
- protected:
-  static Settings settings() {
-    Settings settings = bounded_settings();
-    settings.chunk = Bytes{4096};
-    settings.progress_thread = GetParam();
-    return settings;
-  }
-};
+class Async : public ProgressWays {};
 
-INSTANTIATE_TEST_SUITE_P(Progress, Async, ::testing::Bool(),
-                         [](const auto& test) { return test.param ? "ByThread" : "ByWaits"; });
+INSTANTIATE_TEST_SUITE_P(Progress, Async, ::testing::Bool(), ProgressWays::name);
 
 TEST_P(Async, OneThreadWaitsForWorksOfSeveralRanksTogether) {
   auto world = Communicator::local_world(3, settings());

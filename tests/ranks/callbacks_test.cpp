@@ -8,7 +8,7 @@
 #include <future>
 #include <latch>
 
-#include "tests/ranks/thread_world.hpp"
+#include "tests/ranks/progress_ways.hpp"
 
 namespace capstan {
 namespace {
@@ -16,19 +16,9 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::Each;
 
-/// With a progress thread from the start, and without.
-class Callbacks : public ::testing::TestWithParam<bool> {
- protected:
-  static Settings settings() {
-    Settings settings = bounded_settings();
-    settings.chunk = Bytes{4096};
-    settings.progress_thread = GetParam();
-    return settings;
-  }
-};
+class Callbacks : public ProgressWays {};
 
-INSTANTIATE_TEST_SUITE_P(Progress, Callbacks, ::testing::Bool(),
-                         [](const auto& test) { return test.param ? "ByThread" : "ByWaits"; });
+INSTANTIATE_TEST_SUITE_P(Progress, Callbacks, ::testing::Bool(), ProgressWays::name);
 
 TEST_P(Callbacks, MayStartOperationsAndWait) {
   on_threads(3, settings(), [](Communicator& world) {

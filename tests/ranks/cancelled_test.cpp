@@ -8,26 +8,16 @@
 #include <latch>
 #include <random>
 
-#include "tests/ranks/thread_world.hpp"
+#include "tests/ranks/progress_ways.hpp"
 
 namespace capstan {
 namespace {
 
 using ::testing::Each;
 
-/// With a progress thread and without.
-class CancelledOperation : public ::testing::TestWithParam<bool> {
- protected:
-  static Settings settings() {
-    Settings settings = bounded_settings();
-    settings.chunk = Bytes{4096};
-    settings.progress_thread = GetParam();
-    return settings;
-  }
-};
+class CancelledOperation : public ProgressWays {};
 
-INSTANTIATE_TEST_SUITE_P(Progress, CancelledOperation, ::testing::Bool(),
-                         [](const auto& test) { return test.param ? "ByThread" : "ByWaits"; });
+INSTANTIATE_TEST_SUITE_P(Progress, CancelledOperation, ::testing::Bool(), ProgressWays::name);
 
 TEST_P(CancelledOperation, DisturbsNobody) {
   on_threads(3, settings(), [](Communicator& world) {

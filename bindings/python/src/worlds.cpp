@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 
 #include <cstring>
-#include <functional>
 #include <utility>
 #include <vector>
 
-#include "capstan/deadline.hpp"
 #include "communicator.hpp"
 #include "module.hpp"
 
@@ -22,15 +20,16 @@ std::string text_of(py::handle value) {
   return py::str(value);
 }
 
-/// The environment's settings, with what the program says instead.
+/// The environment's settings, with what the program says instead. An unknown name is a TypeError,
+/// as that of any keyword is.
 Settings settings_of(const py::kwargs& named) {
   Settings settings = Settings::from_environment();
-  const auto known = Settings::names();
   for (const auto& [key, value] : named) {
     const auto name = key.cast<std::string>();
-    if (std::find(known.begin(), known.end(), name) == known.end()) {
-      throw py::type_error(
-          fmt::format("there is no setting '{}'; there are {}", name, fmt::join(known, ", ")));
+    try {
+      static_cast<void>(settings.text(name));
+    } catch (const InvalidArgument& error) {
+      throw py::type_error(error.what());
     }
     settings.set(name, text_of(value));
   }

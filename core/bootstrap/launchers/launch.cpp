@@ -293,8 +293,8 @@ Launch alone(const Variables& variables) {
 
 /// The innermost of the launches that one environment shows, the first of which has a single rank.
 /// torchrun is the innermost, as programs start torch's processes inside of other launchers' jobs.
-/// Of two other launchers the order is unknown, and they are refused. Slurm beside mpirun does not
-/// count: its variables are those of the step that started mpirun.
+/// Two other launchers are refused, as nothing shows which is the inner one. Slurm beside mpirun
+/// does not count: its variables are those of the step that started mpirun.
 Launch innermost(const std::vector<Launch>& launches) {
   const Launch& first = launches.front();
   if (first.launcher == torchrun_names.launcher) return first;
