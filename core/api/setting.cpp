@@ -84,7 +84,7 @@ std::string expected_by(const Setting::Choice<Enum, count>& kind) {
 
 template <class Kind>
 std::string expected_by(const Kind&) {
-  return "a time in seconds, for example 60 or 0.5";
+  return "a time in seconds above 0, for example 60 or 0.5";
 }
 
 std::string shown(const Setting::Seconds& kind, const Settings& settings) {

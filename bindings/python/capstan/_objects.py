@@ -127,15 +127,12 @@ def _parts(self: Communicator, call: str, objects: Sequence[Any] | None) -> list
 
 
 METHODS: dict[str, Callable[..., Any]] = {
-    function.__name__: function
-    for function in (
-        bcast,
-        allgather,
-        allreduce,
-        alltoall,
-        gather_object,
-        scatter_object,
-        send_object,
-        recv_object,
-    )
+    "bcast": bcast,
+    "allgather": allgather,
+    "allreduce": allreduce,
+    "alltoall": alltoall,
+    "gather_object": gather_object,
+    "scatter_object": scatter_object,
+    "send_object": send_object,
+    "recv_object": recv_object,
 }

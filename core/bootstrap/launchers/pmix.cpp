@@ -48,7 +48,7 @@ bool fill(Library& library, const SharedLibrary& from) {
 
 /// Null if there is none.
 const Library* find_library() {
-  static const std::vector<std::string> names{"libpmix.so.2", CAPSTAN_PMIX_LIBRARY};
+  const std::vector<std::string> names{"libpmix.so.2", CAPSTAN_PMIX_LIBRARY};
   auto shared = system_loader().loaded(names);
   if (!shared) shared = system_loader().open(names);
   static Library library;
