@@ -230,6 +230,15 @@ struct Division {
 /// another.
 using ProgramOf = std::function<Program(const Shape&)>;
 
+/// Gives all blocks as many phases as the block with the most has. A function may divide a long
+/// block into more phases than a short one, which does nothing in those that it lacks.
+void give_equal_phases(Plan& plan) {
+  for (const BoundProgram& program : plan.programs)
+    plan.phases = std::max<std::uint64_t>(plan.phases, program.phase_end.size());
+  for (BoundProgram& program : plan.programs)
+    program.phase_end.resize(plan.phases, program.phase_end.back());
+}
+
 /// Adds the programs of `self` for all blocks.
 void add_programs(Plan& plan, const Binding& binding, const ProgramOf& program_of) {
   const auto shapes = block_shapes(plan.call, plan.block_count);
@@ -246,7 +255,7 @@ void add_programs(Plan& plan, const Binding& binding, const ProgramOf& program_o
     plan.program_of.push_back(static_cast<std::uint32_t>(plan.programs.size() - 1));
   }
   if (plan.programs.size() == 1) plan.program_of.clear();
-  plan.phases = plan.programs.front().phase_end.size();
+  give_equal_phases(plan);
   for (const BoundProgram& program : plan.programs)
     for (const BoundOp& op : program.ops)
       plan.most_sources = std::max(plan.most_sources, op.source_count);

@@ -17,7 +17,9 @@ namespace {
 class Position {
  public:
   Position(const RankScripts& scripts, std::uint64_t blocks)
-      : scripts_(&scripts), blocks_(blocks), phases_(scripts.usual.phase_end.size()) {
+      : scripts_(&scripts),
+        blocks_(blocks),
+        phases_(std::max(scripts.usual.phase_end.size(), scripts.last.phase_end.size())) {
     enter();
   }
 
@@ -36,12 +38,17 @@ class Position {
         if (phase_ > round_ || round_ - phase_ >= blocks_) continue;
         const bool last = scripts_->differs && round_ - phase_ + 1 == blocks_;
         script_ = last ? &scripts_->last : &scripts_->usual;
-        at_ = phase_ == 0 ? 0 : script_->phase_end[phase_ - 1];
-        end_ = script_->phase_end[phase_];
+        at_ = phase_ == 0 ? 0 : end_of(phase_ - 1);
+        end_ = end_of(phase_);
         if (at_ < end_) return;
       }
       if (round_ + 1 >= blocks_ + phases_) return;
     }
+  }
+
+  /// A block does nothing in phases that only the other has.
+  std::uint32_t end_of(std::size_t phase) const {
+    return script_->phase_end[std::min(phase, script_->phase_end.size() - 1)];
   }
 
   const RankScripts* scripts_;

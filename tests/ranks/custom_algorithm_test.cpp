@@ -10,11 +10,13 @@
 #include <functional>
 #include <numeric>
 #include <stdexcept>
+#include <tuple>
 
 #include "capstan/communicator.hpp"
 #include "core/custom/added_algorithms.hpp"
 #include "core/interchange/formats.hpp"
 #include "core/interchange/prove_set.hpp"
+#include "core/simulation/forecast.hpp"
 #include "tests/ranks/thread_world.hpp"
 
 namespace capstan {
@@ -112,15 +114,16 @@ TEST(CustomAlgorithm, AWrongOneIsRefusedWithRankAndStep) {
   });
 }
 
-/// The exchange with `phases` phases, which begin between its sends and its waits.
-CustomAlgorithm exchange_in_phases(const std::string& name, const std::function<int(int)>& phases) {
+/// The exchange with phases(rank, elements) phases, which begin between its sends and its waits.
+CustomAlgorithm exchange_in_phases(const std::string& name,
+                                   const std::function<int(int, Elements)>& phases) {
   return {name, Collective::all_reduce, [phases](const Group& group, const Shape& shape) {
             ScheduleBuilder s{group, shape.count, shape.count};
             std::vector<Span> all;
             for (int i = 0; i < group.size(); ++i) all.push_back(s.scratch(shape.count));
             const auto own = static_cast<std::size_t>(group.position());
             for (int d = 1; d < group.size(); ++d) s.send(group.right(d), all[own], s.input());
-            for (int i = 1; i < phases(group.position()); ++i) s.next_phase();
+            for (int i = 1; i < phases(group.position(), shape.count); ++i) s.next_phase();
             for (int d = 1; d < group.size(); ++d) s.wait(group.right(d));
             all[own] = s.input();
             s.complete(s.output(), all);
@@ -140,7 +143,7 @@ std::string refusal_of(CustomAlgorithm algorithm, int ranks) {
 /// With a phase between its sends and its waits a rank is a block further ahead than three slots
 /// allow. So slots are acquired, and long calls are right.
 TEST(CustomAlgorithm, PromisesHoldInLongCallsToo) {
-  add_algorithm(exchange_in_phases("two_phases", [](int) { return 2; }), std::array{3});
+  add_algorithm(exchange_in_phases("two_phases", [](int, Elements) { return 2; }), std::array{3});
   const Algorithm* found =
       AddedAlgorithms::of_process().find(Collective::all_reduce, "two_phases", 3);
   EXPECT_TRUE(found->guarantees.synchronizes);
@@ -159,12 +162,45 @@ TEST(CustomAlgorithm, PromisesHoldInLongCallsToo) {
   });
 }
 
+/// The last block of a long call is shorter than the others: it has fewer phases, or more.
+TEST(CustomAlgorithm, BlocksOfOneCallHaveDifferentNumbersOfPhases) {
+  for (const auto& [name, of_long, of_short] :
+       {std::tuple{"long_in_phases", 3, 1}, {"short_in_phases", 1, 3}}) {
+    const auto phases = [=](int, Elements count) {
+      return count >= Elements{512} ? of_long : of_short;
+    };
+    add_algorithm(exchange_in_phases(name, phases), std::array{3});
+    Settings settings = bounded_settings();
+    settings.algorithm = fmt::format("all_reduce:{}", name);
+    settings.chunk = Bytes{4096};
+    on_threads(3, settings, [&](Communicator& world) {
+      for (const std::size_t count : {100, 1024, 1124, 20'000, 512, 513}) {
+        std::vector<std::int64_t> data(count), sums(count);
+        std::iota(data.begin(), data.end(), world.rank());
+        world.all_reduce(data, sums);
+        for (std::size_t i = 0; i < count; ++i)
+          ASSERT_EQ(sums[i], 3 * static_cast<std::int64_t>(i) + 3) << name << ", " << i;
+      }
+    });
+    const ClusterCall call{
+        .call = {.collective = Collective::all_reduce, .shape = {.count = Elements{1124}}},
+        .algorithm = AddedAlgorithms::of_process().find(Collective::all_reduce, name, 3),
+        .block = Elements{512}};
+    const Hosts hosts{{0, 1, 2}};
+    const Forecast found =
+        forecast(call, {.hosts = hosts, .fabric = make_fabric(parse_fabric("flat"), 3, 1)});
+    EXPECT_EQ(found.blocks, 3U) << name;
+    EXPECT_GT(found.time, 0) << name;
+  }
+}
+
 TEST(CustomAlgorithm, PhasesThatNoLongCallCanRunAreRefused) {
-  EXPECT_THAT(refusal_of(exchange_in_phases("four", [](int) { return 4; }), 2),
+  EXPECT_THAT(refusal_of(exchange_in_phases("four", [](int, Elements) { return 4; }), 2),
               HasSubstr("use at most 3 phases"));
-  EXPECT_THAT(refusal_of(exchange_in_phases("unequal", [](int rank) { return 1 + rank; }), 2),
-              HasSubstr("rank 1 has 2 phases, rank 0 has 1: call next_phase() equally often"));
-  EXPECT_THAT(refusal_of(exchange_in_phases("many", [](int) { return 300; }), 2),
+  EXPECT_THAT(
+      refusal_of(exchange_in_phases("unequal", [](int rank, Elements) { return 1 + rank; }), 2),
+      HasSubstr("rank 1 has 2 phases, rank 0 has 1: call next_phase() equally often"));
+  EXPECT_THAT(refusal_of(exchange_in_phases("many", [](int, Elements) { return 300; }), 2),
               HasSubstr("at most 256 phases"));
 }
 
