@@ -47,9 +47,9 @@ TEST(Requirement, M42_MpiIsLoadedAtRunTime) {
 }
 
 TEST(Requirement, M40_WithoutMpiCreationThrowsReasonAndRemedy) {
-  const auto found = availability({{"CAPSTAN_PLUGINS", "/nowhere"}});
+  const auto found = availability({{"CAPSTAN_PLUGINS", "/proc/nowhere"}});
   EXPECT_THAT(found.output,
-              AllOf(HasSubstr("mpi is not available"), HasSubstr("/nowhere"),
+              AllOf(HasSubstr("mpi is not available"), HasSubstr("/proc/nowhere"),
                     HasSubstr("create: the backend 'mpi' is not available"),
                     HasSubstr("install Open MPI or MPICH"), HasSubstr("auto gives capstan")));
 }

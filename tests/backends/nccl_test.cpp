@@ -117,8 +117,8 @@ TEST(Nccl, AnotherVersionAndCapstanUnderItsNameAreRefused) {
   EXPECT_THAT(
       text_of<NotSupported>([] { (void)create_backend("nccl", by_standin({}, STANDIN_OLD)); }),
       AllOf(HasSubstr("2604"), HasSubstr("2.7")));
-  EXPECT_THAT(text_of<NotSupported>([] { (void)nccl_version("/nowhere/libnccl.so.2"); }),
-              AllOf(HasSubstr("/nowhere"), HasSubstr("install NCCL")));
+  EXPECT_THAT(text_of<NotSupported>([] { (void)nccl_version("/proc/nowhere/libnccl.so.2"); }),
+              AllOf(HasSubstr("/proc/nowhere"), HasSubstr("install NCCL")));
 #ifdef CAPSTAN_NCCL
   EXPECT_THAT(text_of<NotSupported>([] { (void)nccl_version(CAPSTAN_NCCL); }),
               HasSubstr("Capstan under NCCL's name"));

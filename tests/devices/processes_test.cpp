@@ -121,7 +121,7 @@ TEST_F(ProcessesOnDevices, PerfMeasuresCallsInStreamsAndChecksTheirResults) {
     EXPECT_THAT(result.output, HasSubstr("# by pinned staging: ")) << vendor;
     EXPECT_THAT(result.output, HasSubstr("# wrong values: 0")) << vendor;
   }
-  const auto none = perf("all_reduce", "hip", {{"LD_LIBRARY_PATH", "/nowhere"}});
+  const auto none = perf("all_reduce", "hip", {{"LD_LIBRARY_PATH", "/proc/nowhere"}});
   EXPECT_EQ(none.status, 1);
   EXPECT_THAT(none.output, HasSubstr("--device hip: libamdhip64.so cannot be loaded"));
 }

@@ -145,7 +145,7 @@ TEST(RecordingFile, IsReadAfterACrash) {
 TEST(RecordingFile, BadFilesAreRefused) {
   const TemporaryFile file{".bad"};
   EXPECT_THROW((void)read_profiles(file.name), SystemError);
-  EXPECT_THROW(Profiler(ProfilerOptions{.file = "/no/such/folder/file"}), SystemError);
+  EXPECT_THROW(Profiler(ProfilerOptions{.file = "/proc/no/such/folder/file"}), SystemError);
   std::ofstream{file.name} << "capstan1 and nothing else";
   EXPECT_THROW((void)read_profiles(file.name), InvalidArgument);
   {

@@ -225,17 +225,17 @@ TEST(HostsRun, AnAgentThatFailsIsOneError) {
   const auto result = beside_hosts(2, R"(
     launch ${host[0]}:1,nowhere:1 -- $program; echo "status $?"
     on 0 $CAPSTAN run --hosts ${host[1]} --agent "echo hello from {host}" -- $program; echo "status $?"
-    launch ${host[1]} --capstan /nowhere/capstan -- $program; echo "status $?"
-    launch ${host[1]} --directory /nowhere -- $program; echo "status $?"
-    launch ${host[1]} -- /nowhere/program; echo "status $?")");
+    launch ${host[1]} --capstan /proc/nowhere/capstan -- $program; echo "status $?"
+    launch ${host[1]} --directory /proc/nowhere -- $program; echo "status $?"
+    launch ${host[1]} -- /proc/nowhere/program; echo "status $?")");
   REQUIRE_BED(result);
   EXPECT_EQ(count_of(result.output, "status 1\n"), 4) << result.output;
   EXPECT_EQ(count_of(result.output, "status 127\n"), 1) << result.output;
   EXPECT_EQ(count_of(result.output, "capstan run: host "), 5) << result.output;
   EXPECT_THAT(result.output, HasSubstr("host nowhere: no ranks could be started there"));
   EXPECT_THAT(result.output, HasSubstr("it says \"hello from"));
-  EXPECT_THAT(result.output, HasSubstr("there is no directory /nowhere"));
-  EXPECT_THAT(result.output, HasSubstr("cannot run '/nowhere/program'"));
+  EXPECT_THAT(result.output, HasSubstr("there is no directory /proc/nowhere"));
+  EXPECT_THAT(result.output, HasSubstr("cannot run '/proc/nowhere/program'"));
 }
 
 /// All hosts choose alike what runs.

@@ -115,9 +115,10 @@ TEST(Run, TimeoutEndsTheJob) {
 }
 
 TEST(Run, AMissingProgramIsOneError) {
-  const auto result = run_command({CAPSTAN_PROGRAM, "run", "-n", "3", "--", "/no/such/program"});
+  const auto result =
+      run_command({CAPSTAN_PROGRAM, "run", "-n", "3", "--", "/proc/no/such/program"});
   EXPECT_EQ(result.status, 127) << "as shells do";
-  EXPECT_THAT(result.output, HasSubstr("cannot run '/no/such/program'"));
+  EXPECT_THAT(result.output, HasSubstr("cannot run '/proc/no/such/program'"));
 }
 
 TEST(Run, AFileThatIsNoProgramHasTheStatusThatShellsGive) {

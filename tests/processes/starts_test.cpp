@@ -135,7 +135,8 @@ TEST(Starts, TheStatusIsThatOfTheRanks) {
   for (const Start& start : starts()) {
     EXPECT_EQ(outcome(start, run("exit 3")), 3) << describe(start);
     EXPECT_EQ(outcome(start, run("true")), 0) << describe(start);
-    EXPECT_EQ(outcome(start, {"run", "-n", "1", "--", "/no/such/program"}), 127) << describe(start);
+    EXPECT_EQ(outcome(start, {"run", "-n", "1", "--", "/proc/no/such/program"}), 127)
+        << describe(start);
   }
 }
 
@@ -183,7 +184,7 @@ TEST(Starts, ErrorsThatNobodyCanReadKeepTheirStatus) {
     const Start start{{Stream::usable, Stream::usable, stream}};
     EXPECT_EQ(outcome(start, {"no-such-command"}), 2);
     EXPECT_EQ(outcome(start, {"perf", "no_such_collective"}), 2);
-    EXPECT_EQ(outcome(start, {"verify", "/no/such/file.json"}), 2);
+    EXPECT_EQ(outcome(start, {"verify", "/proc/no/such/file.json"}), 2);
   }
 }
 

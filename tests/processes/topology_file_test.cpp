@@ -272,10 +272,10 @@ TEST(TopologyFile, ExplainRefusesWhatIsNotForClusters) {
 
 TEST(Explain, AFileThatCannotBeWrittenIsFoundBeforeAnythingIsSaid) {
   for (const char* option : {"--svg", "--chart"}) {
-    const auto result = run_command({CAPSTAN_PROGRAM, "explain", "all_reduce", "--bytes", "1K", "-n",
-                                     "2", option, "/no/such/folder/picture"});
+    const auto result = run_command({CAPSTAN_PROGRAM, "explain", "all_reduce", "--bytes", "1K",
+                                     "-n", "2", option, "/proc/no/such/folder/picture"});
     EXPECT_EQ(result.status, 1) << result.output;
-    EXPECT_THAT(result.output, HasSubstr("cannot write '/no/such/folder/picture'"));
+    EXPECT_THAT(result.output, HasSubstr("cannot write '/proc/no/such/folder/picture'"));
     EXPECT_THAT(result.output, ::testing::Not(HasSubstr("chosen:")));
   }
 }

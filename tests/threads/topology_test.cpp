@@ -150,8 +150,8 @@ TEST(Machine, HidesWhatIsNotUsableButKnowsWhereItIs) {
 TEST(Machine, RefusesDescriptionsWithTheReason) {
   EXPECT_THAT(message_of<InvalidArgument>([] { Machine::from_synthetic("socks:2"); }),
               HasSubstr("socks:2"));
-  EXPECT_THAT(message_of<InvalidArgument>([] { Machine::from_xml("/nonexistent/m.xml"); }),
-              HasSubstr("/nonexistent/m.xml"));
+  EXPECT_THAT(message_of<InvalidArgument>([] { Machine::from_xml("/proc/no/such/m.xml"); }),
+              HasSubstr("/proc/no/such/m.xml"));
   EXPECT_THROW(Machine{MachineDescription{}}, InvalidArgument);
 }
 
@@ -238,8 +238,8 @@ TEST(Io, ThisMachineIsRead) {
 }
 
 TEST(Io, FilesThatCannotBeReadAreNamed) {
-  EXPECT_THAT(message_of<InvalidArgument>([] { IoTopology::from_xml("/nonexistent/m.xml"); }),
-              HasSubstr("/nonexistent/m.xml"));
+  EXPECT_THAT(message_of<InvalidArgument>([] { IoTopology::from_xml("/proc/no/such/m.xml"); }),
+              HasSubstr("/proc/no/such/m.xml"));
 }
 
 TEST(Machine, DiscoversExactlyWhatThisThreadMayUse) {

@@ -90,7 +90,8 @@ TEST_F(HostFile, TeachesWhatIsWrong) {
   EXPECT_THAT(complaint([&] { read("a 4\n"); }), HasSubstr("slots=ranks"));
   EXPECT_THAT(complaint([&] { read("a slots=0\n"); }), HasSubstr("1 to 4096"));
   EXPECT_THAT(complaint([&] { read("a slots=2 max_slots=4\n"); }), HasSubstr("slots=ranks"));
-  EXPECT_THAT(complaint([] { read_hostfile("/no/such/file"); }), HasSubstr("/no/such/file"));
+  EXPECT_THAT(complaint([] { read_hostfile("/proc/no/such/file"); }),
+              HasSubstr("/proc/no/such/file"));
 }
 
 TEST(Agent, GetsTheHostWhereverItSays) {

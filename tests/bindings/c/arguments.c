@@ -196,7 +196,7 @@ static void algorithms(void) {
   CHECK(strstr(capstan_last_error(), "mine.json") != NULL);
   CHECK(collective == -1 && name == NULL);
   REFUSED(capstan_add_schedules(NULL));
-  REFUSED(capstan_add_schedules("/there/is/no/such.json"));
+  REFUSED(capstan_add_schedules("/proc/there/is/no/such.json"));
   capstan_communicator* made = NULL;
   REFUSED(capstan_with_algorithm(world, NULL, &made));
   CHECK(capstan_with_algorithm(world, "broadcast:nobody", &made) != CAPSTAN_OK);
