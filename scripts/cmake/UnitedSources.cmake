@@ -2,18 +2,19 @@
 # once. The preset debug compiles each file by itself, and so finds what a file forgets to include.
 option(CAPSTAN_UNITE_SOURCES "Compile the sources of each folder together" ON)
 
-# capstan_unite_sources(TARGET [ALONE regex] [BELOW regex] [COLD regex]): but for sources that match
-# ALONE, and those that have options of their own. The folders below one that matches BELOW are
-# compiled with it. What matches COLD is never waited for by a call: release builds
-# compile it with -O1, which takes two thirds of the time of -O3.
+# capstan_unite_sources(TARGET [ALONE regex] [BELOW regex] [COLD regex] [BATCH number]): but for sources
+# that match ALONE, and those that have options of their own. The folders below one that matches BELOW are
+# compiled with it. With BATCH so many sources are one, not a whole folder. What matches COLD is never
+# waited for by a call: release builds compile it with -O1, which takes two thirds of the time of -O3.
 function(capstan_unite_sources target)
-  cmake_parse_arguments(arg "" "ALONE;BELOW;COLD" "" ${ARGN})
+  cmake_parse_arguments(arg "" "ALONE;BELOW;COLD;BATCH" "" ${ARGN})
   if(NOT CAPSTAN_UNITE_SOURCES)
     return()
   endif()
   get_target_property(sources ${target} SOURCES)
   get_target_property(target_folder ${target} SOURCE_DIR)
   set(units "")
+  set(united 0)
   foreach(source ${sources})
     if(NOT source MATCHES "\\.cpp$" OR (arg_ALONE AND source MATCHES "${arg_ALONE}"))
       continue()
@@ -33,6 +34,11 @@ function(capstan_unite_sources target)
     if(arg_COLD AND "/${path}" MATCHES "${arg_COLD}")
       set(unit ${folder}/united_cold)
     endif()
+    if(arg_BATCH)
+      math(EXPR number "${united} / ${arg_BATCH}")
+      string(APPEND unit _${number})
+      math(EXPR united "${united} + 1")
+    endif()
     list(APPEND units ${unit})
     list(APPEND files_of_${unit} ${file})
     get_source_file_property(own ${file} TARGET_DIRECTORY ${target} COMPILE_DEFINITIONS)
@@ -45,18 +51,18 @@ function(capstan_unite_sources target)
   foreach(unit ${units})
     list(JOIN files_of_${unit} "\"\n#include \"" includes)
     string(CONFIGURE "#include \"@includes@\"\n" text @ONLY)
-    set(united ${PROJECT_BINARY_DIR}/united/${target}/${unit}.cpp)
-    file(CONFIGURE OUTPUT ${united} CONTENT "${text}" @ONLY)
-    target_sources(${target} PRIVATE ${united})
+    set(source ${PROJECT_BINARY_DIR}/united/${target}/${unit}.cpp)
+    file(CONFIGURE OUTPUT ${source} CONTENT "${text}" @ONLY)
+    target_sources(${target} PRIVATE ${source})
     # A file's own names hide those of the files before it, and its types look like a header's.
-    set_property(SOURCE ${united} TARGET_DIRECTORY ${target} APPEND PROPERTY COMPILE_OPTIONS
+    set_property(SOURCE ${source} TARGET_DIRECTORY ${target} APPEND PROPERTY COMPILE_OPTIONS
                  -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
     if(definitions_of_${unit})
-      set_property(SOURCE ${united} TARGET_DIRECTORY ${target} APPEND PROPERTY COMPILE_DEFINITIONS
+      set_property(SOURCE ${source} TARGET_DIRECTORY ${target} APPEND PROPERTY COMPILE_DEFINITIONS
                    ${definitions_of_${unit}})
     endif()
     if(unit MATCHES "_cold$")
-      set_property(SOURCE ${united} TARGET_DIRECTORY ${target} APPEND PROPERTY COMPILE_OPTIONS
+      set_property(SOURCE ${source} TARGET_DIRECTORY ${target} APPEND PROPERTY COMPILE_OPTIONS
                    $<$<CONFIG:Release>:-O1>)
     endif()
   endforeach()

@@ -21,6 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -152,6 +153,31 @@ Page page_of_all(const std::string& name) {
                    .svg = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 100 20\"><text "
                           "x=\"2\" y=\"14\">drawn</text></svg>"});
   return page;
+}
+
+/// What every command writes, for `scripts/test` without a browser.
+TEST(Pages, OfEveryCommandAreWhole) {
+  try {
+    require_charts("--chart");
+  } catch (const std::exception& error) {
+    GTEST_SKIP() << error.what();
+  }
+  const test::TemporaryFolder folder;
+  const std::string page = folder / "page.html";
+  const std::pair<const char*, const char*> commands[] = {
+      {"perf all_reduce -n 2 -b 8 -e 32K -f 64 --rounds 2 --seconds 0.002", "all_reduce, 2 ranks"},
+      {"explain all_reduce --bytes 64k -n 4", "critical path"},
+      {"simulate all_reduce -n 16 -b 1M --fabric fat-tree:radix=8", "rank 15"},
+      {"tune all_reduce -n 2 --sizes 64 --seconds 0.01 --output $1.json", "all_reduce"}};
+  for (const auto& [command, contained] : commands) {
+    const auto result = run_command(
+        {"sh", "-c", fmt::format("{} {} --chart $1", CAPSTAN_PROGRAM, command), "sh", page},
+        {{"CAPSTAN_PROFILE", "none"}});
+    EXPECT_EQ(result.status, 0) << command << ": " << result.output;
+    EXPECT_THAT(read(page), AllOf(HasSubstr(contained), HasSubstr("</html>"))) << command;
+    fs::remove(page);
+  }
+  EXPECT_THAT(page_of_all("<b>").html(), AllOf(HasSubstr("<title>&lt;b"), HasSubstr("</html>")));
 }
 
 TEST_F(Reports, AreReadableWideAndNarrowInLightAndDark) {

@@ -63,10 +63,8 @@ Shape random_shape(Collective collective, int ranks, std::mt19937_64& random) {
 }
 
 /// A verifier may refuse what happens to go well, but never pass what goes wrong.
-TEST_P(Interleavings, AMutantThatGoesWrongIsRefused) {
-  const Algorithm& algorithm = *GetParam();
+void refuses_mutants(const Algorithm& algorithm, int rounds) {
   std::mt19937_64 random{2025};
-  constexpr int rounds = sanitized ? 40 : 400;
   int wrong = 0;
   for (int round = 0; round < rounds; ++round) {
     const int ranks = 2 + static_cast<int>(random() % 6);
@@ -92,6 +90,13 @@ TEST_P(Interleavings, AMutantThatGoesWrongIsRefused) {
         << ": " << failure;
   }
   EXPECT_GT(wrong, rounds / 8) << "too few mutants go wrong to tell";
+}
+
+TEST_P(Interleavings, AMutantThatGoesWrongIsRefused) {
+  refuses_mutants(*GetParam(), sanitized ? 40 : 100);
+}
+TEST_P(Interleavings, ManyMutantsThatGoWrongAreRefused) {
+  refuses_mutants(*GetParam(), sanitized ? 40 : 400);
 }
 
 /// Whether some run goes wrong when the algorithm is said to promise this.

@@ -35,14 +35,17 @@ std::string to_string(const Shape& shape) {
 class Proof : public ::testing::TestWithParam<const Algorithm*> {};
 
 /// Up to 17, then 32 and 64.
-std::vector<int> rank_counts(int most) {
+std::vector<int> rank_counts(int least, int most) {
   if (sanitized) most = std::min(most, 5);
   std::vector<int> counts;
-  for (int ranks = 1; ranks <= std::min(most, 17); ++ranks) counts.push_back(ranks);
+  for (int ranks = least; ranks <= std::min(most, 17); ++ranks) counts.push_back(ranks);
   for (const int ranks : {32, 64})
     if (ranks <= most) counts.push_back(ranks);
   return counts;
 }
+
+/// Tests of more, for `scripts/test --all`, take ten times as long.
+constexpr int few = 9;
 
 void prove_all_schedules(const Algorithm* algorithm, const Hosts& hosts) {
   const int ranks = hosts.ranks();
@@ -102,32 +105,53 @@ LoweredCall stream_of(const Algorithm& algorithm, const Shape& shape, int length
 }
 
 TEST_P(Proof, Schedules) {
-  for (const int ranks : rank_counts(64)) prove_all_schedules(GetParam(), ranks);
+  for (const int ranks : rank_counts(1, few)) prove_all_schedules(GetParam(), ranks);
+}
+TEST_P(Proof, SchedulesOfManyRanks) {
+  for (const int ranks : rank_counts(few + 1, 64)) prove_all_schedules(GetParam(), ranks);
 }
 TEST_P(Proof, LongCalls) {
-  for (const int ranks : rank_counts(17)) prove_long_calls(GetParam(), ranks);
+  for (const int ranks : rank_counts(1, few)) prove_long_calls(GetParam(), ranks);
+}
+TEST_P(Proof, LongCallsOfManyRanks) {
+  for (const int ranks : rank_counts(few + 1, 17)) prove_long_calls(GetParam(), ranks);
 }
 TEST_P(Proof, LoweredPrograms) {
-  for (const int ranks : rank_counts(64)) prove_lowered(GetParam(), ranks);
+  for (const int ranks : rank_counts(1, few)) prove_lowered(GetParam(), ranks);
 }
-/// Fewer under a sanitizer: there are four ways to spread them.
-int most_across_hosts() {
-  return sanitized ? 3 : 9;
+TEST_P(Proof, LoweredProgramsOfManyRanks) {
+  for (const int ranks : rank_counts(few + 1, 64)) prove_lowered(GetParam(), ranks);
+}
+
+/// There are four ways to spread ranks over hosts: fewer are tried, under a sanitizer fewest.
+constexpr int few_across_hosts = sanitized ? 3 : 5, most_across_hosts = sanitized ? 3 : 9;
+
+template <class Prove>
+void across_hosts(int least, int most, Prove prove) {
+  for (const int ranks : rank_counts(least, most))
+    for (const Hosts& hosts : hosts_of(ranks)) prove(hosts);
 }
 
 /// Hierarchical algorithms have another schedule for each map of hosts.
 class HierarchicalProof : public Proof {};
 TEST_P(HierarchicalProof, SchedulesAcrossHosts) {
-  for (const int ranks : rank_counts(most_across_hosts()))
-    for (const Hosts& hosts : hosts_of(ranks)) prove_all_schedules(GetParam(), hosts);
+  across_hosts(1, most_across_hosts,
+               [](const Hosts& hosts) { prove_all_schedules(GetParam(), hosts); });
 }
 TEST_P(Proof, LoweredProgramsAcrossHosts) {
-  for (const int ranks : rank_counts(most_across_hosts()))
-    for (const Hosts& hosts : hosts_of(ranks)) prove_lowered(GetParam(), hosts);
+  across_hosts(1, few_across_hosts, [](const Hosts& hosts) { prove_lowered(GetParam(), hosts); });
+}
+TEST_P(Proof, LoweredProgramsOfManyRanksAcrossHosts) {
+  across_hosts(few_across_hosts + 1, most_across_hosts,
+               [](const Hosts& hosts) { prove_lowered(GetParam(), hosts); });
 }
 TEST_P(Proof, LongCallsAcrossHosts) {
-  for (const int ranks : rank_counts(most_across_hosts()))
-    for (const Hosts& hosts : hosts_of(ranks)) prove_long_calls(GetParam(), hosts);
+  across_hosts(1, few_across_hosts,
+               [](const Hosts& hosts) { prove_long_calls(GetParam(), hosts); });
+}
+TEST_P(Proof, LongCallsOfManyRanksAcrossHosts) {
+  across_hosts(few_across_hosts + 1, most_across_hosts,
+               [](const Hosts& hosts) { prove_long_calls(GetParam(), hosts); });
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Proof, ::testing::ValuesIn(every_algorithm()),

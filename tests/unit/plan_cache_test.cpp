@@ -13,7 +13,7 @@ namespace {
 
 constexpr Bytes block{1 << 20};
 
-Call all_reduce(std::uint64_t count) {
+Call all_reduce_of(std::uint64_t count) {
   return {.collective = Collective::all_reduce, .shape = {.count = Elements{count}}};
 }
 
@@ -102,15 +102,17 @@ TEST(PlanCache, WhatAProfileKnowsNeedsNoTrials) {
   PlanContext context = context_with(true);
   context.measured = std::make_shared<const MeasuredTimes>(times);
   Bench bench{context};
-  EXPECT_TRUE(bench.measure(all_reduce(1024), [](std::size_t) { return 1000; }).empty());
-  EXPECT_EQ(bench.plans.next(all_reduce(1024)).plan->plan.algorithm->name, "flat");
-  EXPECT_TRUE(bench.plans.is_settled(all_reduce(1024)));
-  EXPECT_FALSE(bench.plans.is_settled(all_reduce(1 << 20))) << "not in the profile";
+  EXPECT_TRUE(bench.measure(all_reduce_of(1024), [](std::size_t) { return 1000; }).empty());
+  EXPECT_EQ(bench.plans.next(all_reduce_of(1024)).plan->plan.algorithm->name, "flat");
+  EXPECT_TRUE(bench.plans.is_settled(all_reduce_of(1024)));
+  EXPECT_FALSE(bench.plans.is_settled(all_reduce_of(1 << 20))) << "not in the profile";
 }
 
 TEST(PlanCache, OtherRulesDecideFromTheNextCallOn) {
   Bench bench{context_with()};
-  const auto name = [&] { return bench.plans.next(all_reduce(1024)).plan->plan.algorithm->name; };
+  const auto name = [&] {
+    return bench.plans.next(all_reduce_of(1024)).plan->plan.algorithm->name;
+  };
   const auto by_model = name();
   bench.plans.use_rules(AlgorithmRules::parse("all_reduce:ring"));
   EXPECT_EQ(name(), "ring");
@@ -120,36 +122,36 @@ TEST(PlanCache, OtherRulesDecideFromTheNextCallOn) {
 
 TEST(PlanCache, MakesThePlanOfACallOnce) {
   Bench bench{context_with()};
-  const CachedPlan* const first = bench.plans.next(all_reduce(100)).plan;
+  const CachedPlan* const first = bench.plans.next(all_reduce_of(100)).plan;
   ASSERT_NE(first, nullptr);
-  EXPECT_EQ(first->plan.call, all_reduce(100));
-  EXPECT_NE(bench.plans.next(all_reduce(200)).plan, first);
-  EXPECT_EQ(bench.plans.next(all_reduce(100)).plan, first);
+  EXPECT_EQ(first->plan.call, all_reduce_of(100));
+  EXPECT_NE(bench.plans.next(all_reduce_of(200)).plan, first);
+  EXPECT_EQ(bench.plans.next(all_reduce_of(100)).plan, first);
   EXPECT_EQ(bench.made, 2);
   EXPECT_TRUE(PlanCache::runs_again(*first)) << "nothing is measured";
-  EXPECT_TRUE(bench.plans.is_settled(all_reduce(100)));
+  EXPECT_TRUE(bench.plans.is_settled(all_reduce_of(100)));
 }
 
 TEST(PlanCache, ForgetsPlansWhenThereAreTooManyAndNoneIsInUse) {
   Bench bench{context_with()};
   bench.in_use = true;
-  const CachedPlan* const first = bench.plans.next(all_reduce(1)).plan;
+  const CachedPlan* const first = bench.plans.next(all_reduce_of(1)).plan;
   const auto entry = entry_of(1, first);
   bench.remember(entry);
-  for (std::uint64_t count = 2; count <= 1100; ++count) bench.plans.next(all_reduce(count));
-  EXPECT_EQ(bench.plans.next(all_reduce(1)).plan, first) << "it may still have to run";
+  for (std::uint64_t count = 2; count <= 1100; ++count) bench.plans.next(all_reduce_of(count));
+  EXPECT_EQ(bench.plans.next(all_reduce_of(1)).plan, first) << "it may still have to run";
   EXPECT_NE(bench.plans.lookup(entry.request), nullptr);
   bench.in_use = false;
-  bench.plans.next(all_reduce(1101));
+  bench.plans.next(all_reduce_of(1101));
   EXPECT_EQ(bench.plans.lookup(entry.request), nullptr);
   const int made = bench.made;
-  bench.plans.next(all_reduce(1));
+  bench.plans.next(all_reduce_of(1));
   EXPECT_EQ(bench.made, made + 1);
 }
 
 TEST(PlanCache, KnowsRepeatedRequestsUntilTheirPlansAreForgotten) {
   Bench bench{context_with()};
-  const CachedPlan* const plan = bench.plans.next(all_reduce(5)).plan;
+  const CachedPlan* const plan = bench.plans.next(all_reduce_of(5)).plan;
   const auto five = entry_of(5, plan), six = entry_of(6, plan);
   EXPECT_EQ(bench.plans.lookup(five.request), nullptr);
   bench.remember(five);
@@ -166,7 +168,7 @@ TEST(PlanCache, KnowsRepeatedRequestsUntilTheirPlansAreForgotten) {
 
 TEST(PlanCache, MeasuresAgreesAndDecides) {
   Bench bench{context_with(true)};
-  const Call call = all_reduce(5000);
+  const Call call = all_reduce_of(5000);
   EXPECT_FALSE(bench.plans.is_settled(call));
   const auto time_of = [](std::size_t candidate) { return candidate == 1 ? 1000 : 3000; };
   const auto candidates = bench.measure(call, time_of);
@@ -192,7 +194,7 @@ TEST(PlanCache, MeasuresAgreesAndDecides) {
 /// Nothing is simulated before the first calls, and one plan does for all of them.
 TEST(PlanCache, TheFirstCallsRunByOnePlan) {
   Bench bench{context_with(true)};
-  const Call call = all_reduce(2);
+  const Call call = all_reduce_of(2);
   const CachedPlan* const first = bench.plans.next(call).plan;
   ASSERT_NE(first, nullptr);
   EXPECT_THAT(bench.plans.choice(call).reason, ::testing::HasSubstr("first calls"));
@@ -245,7 +247,7 @@ TEST(PlanCache, DecidesWithinAHundredCallsOfAKind) {
 
 TEST(PlanCache, MeasuresAgainAndForgetsThePlansOfBefore) {
   Bench bench{context_with(true)};
-  const Call call = all_reduce(5000), other = all_reduce(5100);  // of one kind
+  const Call call = all_reduce_of(5000), other = all_reduce_of(5100);  // of one kind
   const auto time_of = [](std::size_t) { return 1000; };
   bench.settle(call, time_of);
   const CachedPlan* const decided = bench.plans.next(call).plan;
@@ -265,9 +267,9 @@ TEST(PlanCache, MeasuresAgainAndForgetsThePlansOfBefore) {
 
 TEST(PlanCache, AgreesOnBuffersOnlyBeforeCallsThatThisWouldChange) {
   Bench bench{context_with()};
-  EXPECT_EQ(bench.plans.visibility_agreement(all_reduce(1)), nullptr);
-  EXPECT_EQ(bench.plans.visibility_agreement(all_reduce(1)), nullptr);
-  const Call large = all_reduce(1 << 20);
+  EXPECT_EQ(bench.plans.visibility_agreement(all_reduce_of(1)), nullptr);
+  EXPECT_EQ(bench.plans.visibility_agreement(all_reduce_of(1)), nullptr);
+  const Call large = all_reduce_of(1 << 20);
   const auto agreement = bench.plans.visibility_agreement(large);
   ASSERT_NE(agreement, nullptr);
   EXPECT_EQ(agreement->purpose, Purpose::visibility);

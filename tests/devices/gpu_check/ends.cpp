@@ -13,15 +13,15 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t count = 5000;
+constexpr std::size_t length = 5000;
 
 struct Data {
   std::shared_ptr<std::byte> memory;
   std::span<float> span;
 
   explicit Data(perf::DeviceCalls& calls)
-      : memory(calls.allocate(count * sizeof(float))),
-        span(reinterpret_cast<float*>(memory.get()), count) {}
+      : memory(calls.allocate(length * sizeof(float))),
+        span(reinterpret_cast<float*>(memory.get()), length) {}
 };
 
 /// The error of a call that waits for a rank that does not come; empty: none.
@@ -81,13 +81,13 @@ Row check_out_of_memory(Gpu& gpu) {
     world.barrier();
     if (world.rank() == 0) take_all();
     world.barrier();
-    std::vector<float> values(count, 1);
+    std::vector<float> values(length, 1);
     calls.write(data.memory.get(), std::as_bytes(std::span{values}));
     const Request request = request::in_place(Collective::all_reduce, data.span);
     calls.run(request);
     calls.finish();
     calls.read(std::as_writable_bytes(std::span{values}), data.memory.get());
-    if (values[0] != 2 || values[count - 1] != 2) return "the sum is wrong";
+    if (values[0] != 2 || values[length - 1] != 2) return "the sum is wrong";
     const std::string way = calls.explain(request);
     if (world.rank() == 0) detail = way;
     const std::string more = text_of([&] { return calls.allocate(std::size_t{1} << 40), ""; });
@@ -113,7 +113,7 @@ Row check_freed_pointer(Gpu& gpu) {
       const std::string error = error_of_call(calls, data.span);
       return error.find("gave a freed pointer") != std::string::npos ? "" : "the error: " + error;
     }
-    detail = error_of_call(calls, {reinterpret_cast<float*>(freed), count});
+    detail = error_of_call(calls, {reinterpret_cast<float*>(freed), length});
     calls.collectives().abort("rank 1 gave a freed pointer");
     return detail.find("host memory") != std::string::npos ? "" : "the error: " + detail;
   });

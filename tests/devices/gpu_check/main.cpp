@@ -17,6 +17,7 @@
 #include <string_view>
 
 #include "capstan/error.hpp"
+#include "kernels/device/images.hpp"
 #include "tests/devices/gpu_check/check.hpp"
 
 namespace capstan::gpu_check {
@@ -102,6 +103,8 @@ int main(int count, char** arguments) {
         fmt::print(stderr, "gpu-check: {} cannot be loaded: {}\n", arguments[i], ::dlerror());
         return 2;
       }
+      static constexpr std::byte image[1]{};
+      capstan::kernels::device::stand_in_for_missing_images(image);
     } else {
       return usage();
     }

@@ -8,17 +8,17 @@
 namespace capstan::gpu_check {
 namespace {
 
-constexpr std::size_t bytes = 16 << 20;
+constexpr std::size_t call_bytes = 16 << 20;
 constexpr int calls_recorded = 20;
 
 /// Calls one after the other: together they last no longer than the host has waited for them.
 std::string trouble_with_profile(Communicator& world, const std::string& vendor,
                                  std::string_view way, std::string& detail) {
   perf::DeviceCalls calls{world, vendor, 0};
-  const auto memory = calls.allocate(bytes);
-  const Request request =
-      request::in_place(Collective::all_reduce,
-                        std::span{reinterpret_cast<float*>(memory.get()), bytes / sizeof(float)});
+  const auto memory = calls.allocate(call_bytes);
+  const Request request = request::in_place(
+      Collective::all_reduce,
+      std::span{reinterpret_cast<float*>(memory.get()), call_bytes / sizeof(float)});
   calls.run(request);
   calls.finish();
   world.barrier();
@@ -36,7 +36,8 @@ std::string trouble_with_profile(Communicator& world, const std::string& vendor,
   double lasted = 0;
   for (const OperationProfile& each : recorded) {
     const double time = std::chrono::duration<double, std::micro>(each.duration).count();
-    if (time <= 0 || each.failed || each.bytes != Bytes{bytes} || each.algorithm.rfind(way, 0) != 0)
+    if (time <= 0 || each.failed || each.bytes != Bytes{call_bytes} ||
+        each.algorithm.rfind(way, 0) != 0)
       return fmt::format("recorded is {:.1f} us of {}, failed: {}", time, each.algorithm,
                          each.failed);
     lasted += time;
