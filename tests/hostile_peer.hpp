@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "capstan/error.hpp"
-#include "core/control/call_log.hpp"
-#include "core/control/failure.hpp"
-#include "core/control/peers.hpp"
-#include "core/p2p/credits.hpp"
-#include "core/p2p/messages.hpp"
+#include "core/engine/control/call_log.hpp"
+#include "core/engine/control/failure.hpp"
+#include "core/engine/control/peers.hpp"
+#include "core/engine/messages/credits.hpp"
+#include "core/engine/messages/messages.hpp"
 #include "transports/shm/thread_transport.hpp"
 
 namespace capstan {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/net/socket.hpp"
+#include "core/platform/net/socket.hpp"
 
 namespace capstan {
 

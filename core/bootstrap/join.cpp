@@ -16,7 +16,7 @@
 #include "core/bootstrap/store/store_address.hpp"
 #include "core/bootstrap/store/store_client.hpp"
 #include "core/bootstrap/unique_id_registry.hpp"
-#include "core/net/network.hpp"
+#include "core/platform/net/network.hpp"
 
 namespace capstan {
 namespace {

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "capstan/unique_id.hpp"
-#include "core/net/endpoint.hpp"
-#include "core/net/secret.hpp"
+#include "core/platform/net/endpoint.hpp"
+#include "core/platform/net/secret.hpp"
 
 namespace capstan {
 

@@ -7,7 +7,7 @@
 
 #include "capstan/error.hpp"
 #include "capstan/settings.hpp"
-#include "core/net/network.hpp"
+#include "core/platform/net/network.hpp"
 
 namespace capstan {
 namespace {

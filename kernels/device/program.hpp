@@ -14,7 +14,7 @@
 ///   segment:  | lane 0: signals by sender, finished by reader, packets, staging | lane 1: ... |
 namespace capstan::kernels::device {
 
-/// A packet holds this much data, as lowering has it (core/lowering/slots.hpp) ...
+/// A packet holds this much data, as lowering has it (core/schedule/lowering/slots.hpp) ...
 inline constexpr std::uint64_t packet_words = 7, packet_payload = 8 * packet_words;
 /// ... and takes this much memory on a device: each 8 bytes of data lie beside their tag in a Pack.
 inline constexpr std::uint64_t packet_stride = 128;

@@ -13,8 +13,8 @@
 
 #include "algorithms/registry.hpp"
 #include "capstan/custom_algorithm.hpp"
-#include "core/custom/added_algorithms.hpp"
-#include "core/custom/proven_plans.hpp"
+#include "core/schedule/custom/added_algorithms.hpp"
+#include "core/schedule/custom/proven_plans.hpp"
 
 namespace {
 

@@ -23,7 +23,7 @@
 #include "algorithms/registry.hpp"
 #include "capstan/communicator.hpp"
 #include "capstan/unique_id.hpp"
-#include "core/selection/rules.hpp"
+#include "core/schedule/selection/rules.hpp"
 #include "perf/measure/cell.hpp"
 #include "perf/measure/statistics.hpp"
 

@@ -18,7 +18,7 @@
 #include <sstream>
 
 #include "capstan/error.hpp"
-#include "core/selection/rules.hpp"
+#include "core/schedule/selection/rules.hpp"
 #include "perf/compare/coordinator.hpp"
 #include "perf/compare/workers.hpp"
 #include "perf/measure/cell.hpp"

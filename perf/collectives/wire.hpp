@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "core/net/file_descriptor.hpp"
+#include "core/platform/net/file_descriptor.hpp"
 
 namespace capstan::perf {
 

@@ -7,7 +7,7 @@
 #include <iterator>
 #include <span>
 
-#include "core/launcher/complain.hpp"
+#include "core/tools/launcher/complain.hpp"
 #include "perf/compare/chart.hpp"
 #include "perf/compare/comparison.hpp"
 #include "perf/compare/summary.hpp"

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "core/launcher/host_options.hpp"
+#include "core/tools/launcher/host_options.hpp"
 #include "perf/measure/measure.hpp"
 
 namespace capstan::perf {

@@ -8,8 +8,8 @@
 #include "capstan/deadline.hpp"
 #include "core/bootstrap/store/store_client.hpp"
 #include "core/bootstrap/store/store_server.hpp"
-#include "core/launcher/child.hpp"
-#include "core/launcher/output.hpp"
+#include "core/tools/launcher/child.hpp"
+#include "core/tools/launcher/output.hpp"
 #include "perf/compare/protocol.hpp"
 #include "perf/compare/workers.hpp"
 

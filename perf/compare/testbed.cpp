@@ -12,8 +12,8 @@
 
 #include "capstan/error.hpp"
 #include "capstan/settings.hpp"
-#include "core/launcher/remote_shell.hpp"
-#include "core/net/network.hpp"
+#include "core/platform/net/network.hpp"
+#include "core/tools/launcher/remote_shell.hpp"
 #include "perf/compare/workers.hpp"
 
 namespace capstan::perf {

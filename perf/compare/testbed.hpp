@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "core/launcher/launcher.hpp"
-#include "core/net/file_descriptor.hpp"
+#include "core/platform/net/file_descriptor.hpp"
+#include "core/tools/launcher/launcher.hpp"
 
 namespace capstan::perf {
 

@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "capstan/error.hpp"
-#include "core/launcher/own_program.hpp"
+#include "core/tools/launcher/own_program.hpp"
 #include "perf/compare/protocol.hpp"
 
 namespace capstan::perf {

@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "capstan/error.hpp"
-#include "core/device/at_place.hpp"
-#include "core/net/shared_library.hpp"
+#include "core/platform/device/at_place.hpp"
+#include "core/platform/net/shared_library.hpp"
 
 namespace capstan::perf {
 namespace {

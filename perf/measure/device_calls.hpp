@@ -7,7 +7,7 @@
 
 #include "capstan/async/streams.hpp"
 #include "capstan/communicator.hpp"
-#include "core/device/device_block.hpp"
+#include "core/platform/device/device_block.hpp"
 
 namespace capstan::perf {
 

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "capstan/error.hpp"
-#include "core/net/host_identity.hpp"
+#include "core/platform/net/host_identity.hpp"
 #include "perf/measure/alone.hpp"
 #include "perf/measure/data.hpp"
 #include "perf/measure/device_calls.hpp"

@@ -66,7 +66,7 @@ target_compile_options(capstan_hardening INTERFACE ${CAPSTAN_CANARIES})
 # ... and, of the library, in what receives data from elsewhere.
 function(capstan_protect_stacks)
   get_target_property(sources capstan SOURCES)
-  list(FILTER sources INCLUDE REGEX "/(core/(bootstrap|device|net|world)|topology|transports/(common|ofi|tcp|verbs))/")
+  list(FILTER sources INCLUDE REGEX "/(core/(bootstrap|platform/(device|net)|engine/world)|topology|transports/(common|ofi|tcp|verbs))/")
   set_property(SOURCE ${sources} TARGET_DIRECTORY capstan APPEND PROPERTY COMPILE_OPTIONS ${CAPSTAN_CANARIES})
 endfunction()
 

@@ -11,7 +11,7 @@ if(GIT)
     string(APPEND commit "+")
   endif()
 endif()
-set(text "#include \"core/cli/commit.hpp\"\n
+set(text "#include \"core/tools/cli/commit.hpp\"\n
 namespace capstan::cli {
 
 std::string_view build_commit() {

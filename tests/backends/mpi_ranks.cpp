@@ -17,7 +17,7 @@
 
 #include "capstan/backends/factory.hpp"
 #include "capstan/backends/mpi.hpp"
-#include "core/backends/mpi/library.hpp"
+#include "core/extras/backends/mpi/library.hpp"
 #include "tests/backends/contract.hpp"
 
 namespace capstan {

@@ -12,8 +12,8 @@
 #include "capstan/error.hpp"
 #include "core/bootstrap/store/hosted_store.hpp"
 #include "core/bootstrap/store/local_store.hpp"
-#include "core/net/secret.hpp"
-#include "core/world/store_exchange.hpp"
+#include "core/engine/world/store_exchange.hpp"
+#include "core/platform/net/secret.hpp"
 #include "tests/bootstrap/bootstrap_helpers.hpp"
 
 namespace capstan {

@@ -15,7 +15,7 @@
 #include "core/bootstrap/store/store_client.hpp"
 #include "core/bootstrap/store/store_server.hpp"
 #include "core/bootstrap/store/wire.hpp"
-#include "core/net/socket.hpp"
+#include "core/platform/net/socket.hpp"
 #include "tests/relay.hpp"
 
 namespace capstan {

@@ -8,7 +8,7 @@
 #include "capstan/error.hpp"
 #include "core/bootstrap/join.hpp"
 #include "core/bootstrap/unique_id.hpp"
-#include "core/net/network.hpp"
+#include "core/platform/net/network.hpp"
 
 namespace capstan {
 namespace {

@@ -9,7 +9,7 @@
 #include <sstream>
 #include <string>
 
-#include "core/net/file_descriptor.hpp"
+#include "core/platform/net/file_descriptor.hpp"
 
 namespace capstan::conformance {
 

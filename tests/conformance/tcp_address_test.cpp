@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "capstan/error.hpp"
-#include "core/net/host_identity.hpp"
+#include "core/platform/net/host_identity.hpp"
 #include "tests/conformance/tcp_pair.hpp"
 
 namespace capstan::conformance {

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <random>
 
-#include "core/net/sealed.hpp"
+#include "core/platform/net/sealed.hpp"
 #include "tests/conformance/captured_output.hpp"
 #include "tests/conformance/tcp_pair.hpp"
 #include "tests/relay.hpp"

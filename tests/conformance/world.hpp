@@ -23,7 +23,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/net/job_key.hpp"
+#include "core/platform/net/job_key.hpp"
 #include "transports/transport.hpp"
 
 namespace capstan::conformance {

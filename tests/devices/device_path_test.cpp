@@ -6,9 +6,9 @@
 #include <thread>
 
 #include "capstan/error.hpp"
-#include "core/api/device_agreement.hpp"
-#include "core/api/device_calls.hpp"
-#include "core/device/lane_reservation.hpp"
+#include "core/communicator/device_agreement.hpp"
+#include "core/communicator/device_calls.hpp"
+#include "core/platform/device/lane_reservation.hpp"
 #include "tests/devices/cells.hpp"
 #include "tests/sanitizers.hpp"
 

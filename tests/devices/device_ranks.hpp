@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "capstan/by_rank.hpp"
-#include "core/device/device_kernels.hpp"
 #include "core/engine/executor/device_program.hpp"
+#include "core/platform/device/device_kernels.hpp"
 #include "tests/devices/gpu.hpp"
 
 namespace capstan {

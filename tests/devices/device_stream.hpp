@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "capstan/async/streams.hpp"
-#include "core/device/device_memory.hpp"
+#include "core/platform/device/device_memory.hpp"
 #include "tests/devices/device_array.hpp"
 
 namespace capstan {

@@ -7,9 +7,9 @@
 #include <atomic>
 #include <cstring>
 
-#include "core/device/device_driver.hpp"
-#include "core/device/device_link.hpp"
-#include "core/device/gpu_page_locker.hpp"
+#include "core/platform/device/device_driver.hpp"
+#include "core/platform/device/device_link.hpp"
+#include "core/platform/device/gpu_page_locker.hpp"
 #include "tests/devices/device_array.hpp"
 
 namespace capstan {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "capstan/error.hpp"
-#include "core/device/at_place.hpp"
-#include "core/device/gpu_page_locker.hpp"
-#include "core/memory/pinned_memory.hpp"
+#include "core/platform/device/at_place.hpp"
+#include "core/platform/device/gpu_page_locker.hpp"
+#include "core/platform/memory/pinned_memory.hpp"
 
 namespace capstan {
 

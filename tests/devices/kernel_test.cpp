@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "capstan/error.hpp"
-#include "core/device/device_kernels.hpp"
+#include "core/platform/device/device_kernels.hpp"
 #include "kernels/device/arguments.hpp"
 #include "tests/devices/device_array.hpp"
 #include "tests/devices/operands.hpp"

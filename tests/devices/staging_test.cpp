@@ -7,7 +7,7 @@
 #include <latch>
 #include <numeric>
 
-#include "core/device/device_memory.hpp"
+#include "core/platform/device/device_memory.hpp"
 #include "tests/devices/cells.hpp"
 #include "tests/ranks/null_memory.hpp"
 #include "tests/ranks/thread_world.hpp"

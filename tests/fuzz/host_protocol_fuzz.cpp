@@ -1,7 +1,7 @@
 // Feeds arbitrary bytes, cut into arbitrary pieces, to the reader of what `capstan run` and its
 // daemons on other hosts say to each other. It must refuse them or make messages of them.
 
-#include "core/launcher/host_protocol.hpp"
+#include "core/tools/launcher/host_protocol.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 using namespace capstan;

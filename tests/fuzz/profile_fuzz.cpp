@@ -7,9 +7,9 @@
 
 #include "capstan/error.hpp"
 #include "capstan/version.hpp"
-#include "core/tuning/check_profile.hpp"
-#include "core/tuning/export_profile.hpp"
-#include "core/tuning/profile.hpp"
+#include "core/profiles/check_profile.hpp"
+#include "core/profiles/export_profile.hpp"
+#include "core/profiles/profile.hpp"
 #include "tests/fuzz/json_edits.hpp"
 
 using namespace capstan;

@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "capstan/error.hpp"
-#include "core/interchange/formats.hpp"
-#include "core/interchange/prove_set.hpp"
+#include "core/schedule/interchange/formats.hpp"
+#include "core/schedule/interchange/prove_set.hpp"
 #include "tests/fuzz/json_edits.hpp"
 
 using namespace capstan;

@@ -13,7 +13,7 @@
 #include <filesystem>
 
 #include "capstan/error.hpp"
-#include "core/net/log.hpp"
+#include "core/platform/net/log.hpp"
 #include "tests/fuzz/fuzz.hpp"
 #include "transports/shm/memfd.hpp"
 #include "transports/shm/rendezvous.hpp"

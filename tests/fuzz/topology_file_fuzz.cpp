@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "capstan/error.hpp"
-#include "core/cli/topology/topology_file.hpp"
+#include "core/tools/cli/topology/topology_file.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 using namespace capstan;

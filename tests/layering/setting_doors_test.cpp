@@ -9,8 +9,8 @@
 #include <regex>
 #include <set>
 
-#include "core/api/setting_table.hpp"
-#include "core/api/variables.hpp"
+#include "core/communicator/setting_table.hpp"
+#include "core/communicator/variables.hpp"
 #include "tests/layering/repository.hpp"
 
 namespace capstan::layering {

@@ -13,7 +13,7 @@
 #include <fstream>
 
 #include "capstan/error.hpp"
-#include "core/launcher/remote_shell.hpp"
+#include "core/tools/launcher/remote_shell.hpp"
 #include "tests/processes/testbed.hpp"
 #include "tests/temporary_folder.hpp"
 

@@ -12,7 +12,7 @@
 #include "capstan/error.hpp"
 #include "capstan/settings.hpp"
 #include "core/bootstrap/join.hpp"
-#include "core/net/host_identity.hpp"
+#include "core/platform/net/host_identity.hpp"
 
 namespace capstan {
 namespace {

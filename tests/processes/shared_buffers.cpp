@@ -17,7 +17,7 @@
 #include <thread>
 
 #include "capstan/error.hpp"
-#include "core/lowering/lower.hpp"
+#include "core/schedule/lowering/lower.hpp"
 #include "tests/buffer_kinds.hpp"
 #include "tests/processes/refused_calls.hpp"
 

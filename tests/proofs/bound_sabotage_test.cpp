@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/lowering/verify.hpp"
+#include "core/schedule/lowering/verify.hpp"
 #include "tests/proofs/builds.hpp"
 
 namespace capstan {

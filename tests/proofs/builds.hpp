@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "algorithms/registry.hpp"
-#include "core/ir/proof/shapes.hpp"
-#include "core/lowering/bind.hpp"
-#include "core/lowering/prove_algorithm.hpp"
+#include "core/schedule/lowering/bind.hpp"
+#include "core/schedule/lowering/prove_algorithm.hpp"
+#include "core/schedule/proof/shapes.hpp"
 
 namespace capstan {
 

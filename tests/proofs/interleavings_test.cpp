@@ -7,7 +7,7 @@
 #include <random>
 
 #include "algorithms/registry.hpp"
-#include "core/ir/proof/prove.hpp"
+#include "core/schedule/proof/prove.hpp"
 #include "tests/proofs/builds.hpp"
 #include "tests/proofs/interleaving.hpp"
 #include "tests/proofs/mutant.hpp"

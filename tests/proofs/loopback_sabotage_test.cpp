@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/lowering/verify.hpp"
+#include "core/schedule/lowering/verify.hpp"
 #include "tests/proofs/builds.hpp"
 
 namespace capstan {

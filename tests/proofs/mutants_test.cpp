@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/ir/proof/prove.hpp"
+#include "core/schedule/proof/prove.hpp"
 #include "tests/proofs/builds.hpp"
 #include "tests/sanitizers.hpp"
 

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <random>
 
-#include "core/ir/proof/prove.hpp"
-#include "core/lowering/plan.hpp"
-#include "core/lowering/prove_algorithm.hpp"
-#include "core/lowering/verify.hpp"
+#include "core/schedule/lowering/plan.hpp"
+#include "core/schedule/lowering/prove_algorithm.hpp"
+#include "core/schedule/lowering/verify.hpp"
+#include "core/schedule/proof/prove.hpp"
 #include "tests/proofs/builds.hpp"
 #include "tests/sanitizers.hpp"
 

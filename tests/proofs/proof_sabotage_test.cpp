@@ -7,8 +7,8 @@
 #include <functional>
 
 #include "capstan/error.hpp"
-#include "core/ir/proof/prove.hpp"
-#include "core/lowering/verify.hpp"
+#include "core/schedule/lowering/verify.hpp"
+#include "core/schedule/proof/prove.hpp"
 #include "tests/proofs/builds.hpp"
 
 namespace capstan {

@@ -6,7 +6,7 @@
 
 #include <functional>
 
-#include "core/ir/proof/prove.hpp"
+#include "core/schedule/proof/prove.hpp"
 #include "tests/proofs/builds.hpp"
 
 namespace capstan {

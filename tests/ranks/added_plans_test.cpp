@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "capstan/custom_algorithm.hpp"
-#include "core/custom/added_algorithms.hpp"
-#include "core/interchange/prove_set.hpp"
+#include "core/schedule/custom/added_algorithms.hpp"
+#include "core/schedule/interchange/prove_set.hpp"
 #include "tests/ranks/reference_calls.hpp"
 #include "tests/ranks/thread_world.hpp"
 

@@ -12,7 +12,7 @@
 
 #include "capstan/deadline.hpp"
 #include "capstan/work.hpp"
-#include "core/selection/autotuner.hpp"
+#include "core/schedule/selection/autotuner.hpp"
 #include "tests/ranks/thread_world.hpp"
 
 namespace capstan {

@@ -8,7 +8,7 @@
 #include <random>
 #include <set>
 
-#include "core/selection/selector.hpp"
+#include "core/schedule/selection/selector.hpp"
 #include "tests/ranks/thread_world.hpp"
 #include "tests/variants_of.hpp"
 

@@ -13,10 +13,10 @@
 #include <tuple>
 
 #include "capstan/communicator.hpp"
-#include "core/custom/added_algorithms.hpp"
-#include "core/interchange/formats.hpp"
-#include "core/interchange/prove_set.hpp"
-#include "core/simulation/forecast.hpp"
+#include "core/schedule/custom/added_algorithms.hpp"
+#include "core/schedule/interchange/formats.hpp"
+#include "core/schedule/interchange/prove_set.hpp"
+#include "core/schedule/simulation/forecast.hpp"
 #include "tests/ranks/thread_world.hpp"
 
 namespace capstan {

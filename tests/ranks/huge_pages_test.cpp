@@ -1,6 +1,6 @@
 // Buffers that are used again move into huge pages and keep their contents.
 
-#include "core/memory/huge_pages.hpp"
+#include "core/platform/memory/huge_pages.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "capstan/settings.hpp"
-#include "core/engine/recurring_buffers.hpp"
+#include "core/engine/run/recurring_buffers.hpp"
 #include "tests/ranks/thread_world.hpp"
 
 namespace capstan {

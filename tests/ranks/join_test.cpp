@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "capstan/communicator.hpp"
-#include "core/lowering/protocol.hpp"
-#include "core/lowering/slots.hpp"
+#include "core/schedule/lowering/protocol.hpp"
+#include "core/schedule/lowering/slots.hpp"
 #include "tests/ranks/thread_world.hpp"
 #include "tests/sanitizers.hpp"
 

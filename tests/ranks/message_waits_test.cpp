@@ -10,7 +10,7 @@
 #include <map>
 
 #include "capstan/async/operation_queue.hpp"
-#include "core/engine/progress.hpp"
+#include "core/engine/run/progress.hpp"
 #include "tests/ranks/random_messages.hpp"
 #include "tests/ranks/thread_world.hpp"
 #include "tests/sanitizers.hpp"

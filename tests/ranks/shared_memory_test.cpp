@@ -1,6 +1,6 @@
 // Memory that ranks on one host see of each other: what it is made of, and how it is found.
 
-#include "core/control/shared_memory.hpp"
+#include "core/engine/control/shared_memory.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -13,8 +13,8 @@
 #include <random>
 
 #include "capstan/custom_algorithm.hpp"
-#include "core/custom/added_algorithms.hpp"
-#include "core/interchange/schedule_set.hpp"
+#include "core/schedule/custom/added_algorithms.hpp"
+#include "core/schedule/interchange/schedule_set.hpp"
 #include "tests/proofs/mutant.hpp"
 #include "tests/ranks/reference_calls.hpp"
 #include "tests/ranks/thread_world.hpp"

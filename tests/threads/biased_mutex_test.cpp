@@ -1,6 +1,6 @@
 // A mutex that one thread takes cheaply excludes all others, whoever has the bias.
 
-#include "core/engine/biased_mutex.hpp"
+#include "core/engine/run/biased_mutex.hpp"
 
 #include <gtest/gtest.h>
 

@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/memory/registration/memory_map.hpp"
-#include "core/memory/registration/registration_cache.hpp"
-#include "core/net/file_descriptor.hpp"
+#include "core/platform/memory/registration/memory_map.hpp"
+#include "core/platform/memory/registration/registration_cache.hpp"
+#include "core/platform/net/file_descriptor.hpp"
 #include "tests/threads/registration_helpers.hpp"
 
 // Memory that is really unmapped. The tests hold with and without userfaultfd; the monitor only

@@ -1,4 +1,4 @@
-#include "core/memory/pinned_memory.hpp"
+#include "core/platform/memory/pinned_memory.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

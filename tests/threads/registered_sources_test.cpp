@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
-#include "core/memory/registration/mapping_monitor.hpp"
+#include "core/platform/memory/registration/mapping_monitor.hpp"
 #include "tests/threads/registration_helpers.hpp"
 
 namespace capstan {

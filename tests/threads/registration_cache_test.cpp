@@ -1,4 +1,4 @@
-#include "core/memory/registration/registration_cache.hpp"
+#include "core/platform/memory/registration/registration_cache.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

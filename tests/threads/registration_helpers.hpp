@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/memory/registration/registration_cache.hpp"
+#include "core/platform/memory/registration/registration_cache.hpp"
 
 namespace capstan::testing_memory {
 

@@ -7,8 +7,8 @@
 #include <map>
 #include <vector>
 
-#include "core/memory/registration/range_counts.hpp"
-#include "core/memory/registration/registration_cache.hpp"
+#include "core/platform/memory/registration/range_counts.hpp"
+#include "core/platform/memory/registration/registration_cache.hpp"
 #include "tests/threads/registration_helpers.hpp"
 
 // The cache against a model of it that is too simple to be wrong: a list of registrations in order

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "capstan/error.hpp"
-#include "core/net/host_identity.hpp"
+#include "core/platform/net/host_identity.hpp"
 #include "tests/machine_with_devices.hpp"
 #include "tests/temporary_folder.hpp"
 #include "topology/io.hpp"

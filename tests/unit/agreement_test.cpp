@@ -1,6 +1,6 @@
 // Agreements: the collective calls that carry them out, and what comes out of any exchange.
 
-#include "core/engine/agreement.hpp"
+#include "core/engine/run/agreement.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Decisions of the autotuner from times that are made up.
 
-#include "core/selection/autotuner.hpp"
+#include "core/schedule/selection/autotuner.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

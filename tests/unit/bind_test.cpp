@@ -1,6 +1,6 @@
 // Binding of a lowered program: byte offsets into the buffers of the whole call.
 
-#include "core/lowering/bind.hpp"
+#include "core/schedule/lowering/bind.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "core/control/call_log.hpp"
+#include "core/engine/control/call_log.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "core/api/checked_call.hpp"
+#include "core/communicator/checked_call.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // The drivers of devices that a process has, and the libraries that are loaded to find out.
 
-#include "core/device/device_driver.hpp"
+#include "core/platform/device/device_driver.hpp"
 
 #include <gtest/gtest.h>
 

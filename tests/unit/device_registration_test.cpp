@@ -1,4 +1,4 @@
-#include "core/device/device_registration.hpp"
+#include "core/platform/device/device_registration.hpp"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -7,7 +7,7 @@
 
 #include <cerrno>
 
-#include "core/memory/registration/address_range.hpp"
+#include "core/platform/memory/registration/address_range.hpp"
 
 struct ibv_pd {};
 struct ibv_mr {

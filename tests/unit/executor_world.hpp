@@ -6,11 +6,11 @@
 #include <string_view>
 #include <vector>
 
-#include "core/control/call_log.hpp"
-#include "core/control/peers.hpp"
+#include "core/engine/control/call_log.hpp"
+#include "core/engine/control/peers.hpp"
 #include "core/engine/executor/host_executor.hpp"
 #include "core/engine/executor/host_plan.hpp"
-#include "core/lowering/plan.hpp"
+#include "core/schedule/lowering/plan.hpp"
 #include "tests/unit/interrupted_transport.hpp"
 #include "tests/unit/reading_transport.hpp"
 #include "transports/loopback/loopback_transport.hpp"

@@ -1,6 +1,6 @@
 // Profiles in the forms of other libraries, compared literally.
 
-#include "core/tuning/export_profile.hpp"
+#include "core/profiles/export_profile.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Failures as peers see them, and when.
 
-#include "core/control/failure.hpp"
+#include "core/engine/control/failure.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <cstring>
 #include <new>
 
-#include "core/control/peers.hpp"
+#include "core/engine/control/peers.hpp"
 
 namespace capstan {
 namespace {
@@ -61,7 +61,9 @@ class WordwiseTransport final : public Transport {
 
 TEST(FailureOfAPeer, IsSafeOnATerminal) {
   AbortRecord record{};
-  publish(record, {Failure::Kind::aborted, Rank{0}, "a\x1b[2Jb\r\xff" "c\nsecond line \xc3\xa9"});
+  publish(record, {Failure::Kind::aborted, Rank{0},
+                   "a\x1b[2Jb\r\xff"
+                   "c\nsecond line \xc3\xa9"});
   EXPECT_EQ(read(record, 1)->text, "a\\x1b[2Jb\\x0d\\xffc\nsecond line \xc3\xa9");
 }
 

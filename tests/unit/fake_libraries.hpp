@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/net/shared_library.hpp"
+#include "core/platform/net/shared_library.hpp"
 
 namespace capstan {
 

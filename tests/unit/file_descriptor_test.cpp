@@ -1,14 +1,14 @@
 // Descriptors of the library stay away from the program's standard streams.
 
-#include "core/net/file_descriptor.hpp"
+#include "core/platform/net/file_descriptor.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/net/poller.hpp"
-#include "core/net/wakeup.hpp"
+#include "core/platform/net/poller.hpp"
+#include "core/platform/net/wakeup.hpp"
 
 namespace capstan {
 namespace {

@@ -8,11 +8,11 @@
 #include <nlohmann/json.hpp>
 
 #include "capstan/error.hpp"
-#include "core/engine/machine_view.hpp"
-#include "core/selection/selector.hpp"
-#include "core/tuning/find_profile.hpp"
-#include "core/tuning/fit_model.hpp"
-#include "core/tuning/judge_profile.hpp"
+#include "core/engine/run/machine_view.hpp"
+#include "core/profiles/find_profile.hpp"
+#include "core/profiles/fit_model.hpp"
+#include "core/profiles/judge_profile.hpp"
+#include "core/schedule/selection/selector.hpp"
 #include "tests/unit/measured_cells.hpp"
 
 namespace capstan {

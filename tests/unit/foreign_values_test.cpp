@@ -8,8 +8,8 @@
 
 #include <climits>
 
-#include "core/lowering/call.hpp"
-#include "core/net/foreign.hpp"
+#include "core/platform/net/foreign.hpp"
+#include "core/schedule/lowering/call.hpp"
 #include "tests/hostile_peer.hpp"
 #include "transports/shm/sleeper.hpp"
 

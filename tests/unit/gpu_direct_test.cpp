@@ -1,4 +1,4 @@
-#include "core/device/gpu_direct.hpp"
+#include "core/platform/device/gpu_direct.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "capstan/error.hpp"
-#include "core/device/device_registration.hpp"
+#include "core/platform/device/device_registration.hpp"
 #include "tests/temporary_folder.hpp"
 #include "tests/unit/fake_libraries.hpp"
 

@@ -1,6 +1,7 @@
-// Mutual proof of a secret (core/net/handshake), and the framing of messages (core/net/message).
+// Mutual proof of a secret (core/platform/net/handshake), and the framing of messages
+// (core/platform/net/message).
 
-#include "core/net/handshake.hpp"
+#include "core/platform/net/handshake.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "capstan/error.hpp"
-#include "core/control/failure.hpp"
+#include "core/engine/control/failure.hpp"
 #include "tests/unit/executor_world.hpp"
 
 namespace capstan {

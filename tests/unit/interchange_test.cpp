@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "capstan/error.hpp"
-#include "core/interchange/formats.hpp"
-#include "core/interchange/prove_set.hpp"
+#include "core/schedule/interchange/formats.hpp"
+#include "core/schedule/interchange/prove_set.hpp"
 
 namespace capstan {
 namespace {

@@ -6,8 +6,8 @@
 #include <fstream>
 
 #include "capstan/error.hpp"
-#include "core/launcher/host_list.hpp"
-#include "core/launcher/host_protocol.hpp"
+#include "core/tools/launcher/host_list.hpp"
+#include "core/tools/launcher/host_protocol.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace capstan::launcher {

@@ -1,6 +1,6 @@
 // Which limit is behind an error.
 
-#include "core/net/limits.hpp"
+#include "core/platform/net/limits.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,11 +1,11 @@
 // The library's log: its lines, where they go, and how often.
 
-#include "core/net/log.hpp"
+#include "core/platform/net/log.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/net/rate_limited_warnings.hpp"
+#include "core/platform/net/rate_limited_warnings.hpp"
 
 namespace capstan {
 namespace {

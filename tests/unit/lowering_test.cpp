@@ -8,8 +8,8 @@
 #include <set>
 
 #include "algorithms/registry.hpp"
-#include "core/lowering/exports.hpp"
-#include "core/lowering/lower.hpp"
+#include "core/schedule/lowering/exports.hpp"
+#include "core/schedule/lowering/lower.hpp"
 
 namespace capstan {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/world/make_transport.hpp"
+#include "core/engine/world/make_transport.hpp"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 
 #include "algorithms/registry.hpp"
 #include "capstan/version.hpp"
-#include "core/tuning/profile.hpp"
+#include "core/profiles/profile.hpp"
 
 // Measured times that are made up.
 

@@ -11,7 +11,7 @@
 #include <numeric>
 
 #include "capstan/error.hpp"
-#include "core/control/failure.hpp"
+#include "core/engine/control/failure.hpp"
 #include "tests/unit/message_world.hpp"
 
 namespace capstan {

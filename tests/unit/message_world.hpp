@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "core/control/peers.hpp"
-#include "core/p2p/messages.hpp"
+#include "core/engine/control/peers.hpp"
+#include "core/engine/messages/messages.hpp"
 #include "tests/unit/executor_world.hpp"
 
 namespace capstan {

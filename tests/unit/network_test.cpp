@@ -1,4 +1,4 @@
-#include "core/net/network.hpp"
+#include "core/platform/net/network.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 #include <cerrno>
 
 #include "capstan/error.hpp"
-#include "core/net/listener.hpp"
-#include "core/net/socket.hpp"
+#include "core/platform/net/listener.hpp"
+#include "core/platform/net/socket.hpp"
 
 namespace capstan {
 namespace {

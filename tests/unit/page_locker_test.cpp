@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "capstan/error.hpp"
-#include "core/device/gpu_page_locker.hpp"
-#include "core/memory/pinned_memory.hpp"
+#include "core/platform/device/gpu_page_locker.hpp"
+#include "core/platform/memory/pinned_memory.hpp"
 #include "tests/unit/fake_libraries.hpp"
 
 namespace capstan {

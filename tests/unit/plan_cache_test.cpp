@@ -1,7 +1,7 @@
 // By which plan calls run: what is remembered, measured and forgotten, and when ranks have to
 // agree.
 
-#include "core/engine/plan_cache.hpp"
+#include "core/engine/run/plan_cache.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Rules, profiles and what explains a decision: which comes first, and what is said of the others.
 
-#include "core/tuning/profile.hpp"
+#include "core/profiles/profile.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,8 +12,8 @@
 
 #include "capstan/error.hpp"
 #include "capstan/version.hpp"
-#include "core/selection/survey.hpp"
-#include "core/tuning/find_profile.hpp"
+#include "core/profiles/find_profile.hpp"
+#include "core/schedule/selection/survey.hpp"
 #include "tests/conformance/captured_output.hpp"
 #include "tests/temporary_folder.hpp"
 #include "tests/unit/measured_cells.hpp"

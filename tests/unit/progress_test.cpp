@@ -1,4 +1,4 @@
-#include "core/engine/progress.hpp"
+#include "core/engine/run/progress.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // How errors and reports name ranks: those of the world, and members of groups.
 
-#include "core/control/rank_names.hpp"
+#include "core/engine/control/rank_names.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

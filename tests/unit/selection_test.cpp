@@ -4,11 +4,11 @@
 
 #include "capstan/error.hpp"
 #include "capstan/settings.hpp"
-#include "core/engine/engine.hpp"
-#include "core/engine/machine_view.hpp"
-#include "core/selection/predictor.hpp"
-#include "core/selection/rules.hpp"
-#include "core/selection/selector.hpp"
+#include "core/engine/run/engine.hpp"
+#include "core/engine/run/machine_view.hpp"
+#include "core/schedule/selection/predictor.hpp"
+#include "core/schedule/selection/rules.hpp"
+#include "core/schedule/selection/selector.hpp"
 #include "topology/machine.hpp"
 
 namespace capstan {

@@ -11,7 +11,7 @@
 
 #include "capstan/deadline.hpp"
 #include "capstan/error.hpp"
-#include "core/api/variables.hpp"
+#include "core/communicator/variables.hpp"
 
 namespace capstan {
 namespace {

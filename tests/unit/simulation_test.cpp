@@ -10,10 +10,10 @@
 #include <set>
 
 #include "capstan/error.hpp"
-#include "core/lowering/exports.hpp"
-#include "core/lowering/plan.hpp"
-#include "core/simulation/bound.hpp"
-#include "core/simulation/forecast.hpp"
+#include "core/schedule/lowering/exports.hpp"
+#include "core/schedule/lowering/plan.hpp"
+#include "core/schedule/simulation/bound.hpp"
+#include "core/schedule/simulation/forecast.hpp"
 
 namespace capstan {
 namespace {

@@ -1,6 +1,6 @@
 // Where a rank writes what it sends, and when it may write there again.
 
-#include "core/lowering/slots.hpp"
+#include "core/schedule/lowering/slots.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Agreements of ranks that have nothing but a store.
 
-#include "core/world/store_exchange.hpp"
+#include "core/engine/world/store_exchange.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

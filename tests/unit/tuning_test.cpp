@@ -9,11 +9,11 @@
 #include <thread>
 
 #include "capstan/error.hpp"
-#include "core/selection/selector.hpp"
-#include "core/tuning/cell_sweep.hpp"
-#include "core/tuning/find_profile.hpp"
-#include "core/tuning/judge_profile.hpp"
-#include "core/tuning/write_profile.hpp"
+#include "core/profiles/cell_sweep.hpp"
+#include "core/profiles/find_profile.hpp"
+#include "core/profiles/judge_profile.hpp"
+#include "core/profiles/write_profile.hpp"
+#include "core/schedule/selection/selector.hpp"
 #include "tests/temporary_folder.hpp"
 #include "tests/unit/measured_cells.hpp"
 

@@ -1,6 +1,6 @@
 // The ranks that keep another waiting: ends of chains of waits, and what ranks publish about them.
 
-#include "core/control/wait_graph.hpp"
+#include "core/engine/control/wait_graph.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

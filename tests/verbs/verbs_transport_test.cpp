@@ -10,7 +10,7 @@
 #include <numeric>
 
 #include "capstan/error.hpp"
-#include "core/net/file_descriptor.hpp"
+#include "core/platform/net/file_descriptor.hpp"
 #include "tests/conformance/exposed.hpp"
 #include "tests/conformance/mailbox.hpp"
 #include "tests/conformance/worlds.hpp"

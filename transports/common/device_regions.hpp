@@ -5,8 +5,8 @@
 #include <memory>
 #include <utility>
 
-#include "core/device/device_memory.hpp"
-#include "core/memory/registration/registration_cache.hpp"
+#include "core/platform/device/device_memory.hpp"
+#include "core/platform/memory/registration/registration_cache.hpp"
 
 namespace capstan {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "capstan/error.hpp"
-#include "core/memory/registration/registration_cache.hpp"
+#include "core/platform/memory/registration/registration_cache.hpp"
 #include "transports/transport.hpp"
 
 namespace capstan {

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "capstan/error.hpp"
-#include "core/net/own_process.hpp"
-#include "core/net/system_call.hpp"
+#include "core/platform/net/own_process.hpp"
+#include "core/platform/net/system_call.hpp"
 
 namespace capstan {
 namespace {

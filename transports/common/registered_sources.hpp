@@ -5,7 +5,7 @@
 #include <optional>
 #include <span>
 
-#include "core/memory/registration/registration_cache.hpp"
+#include "core/platform/memory/registration/registration_cache.hpp"
 
 namespace capstan {
 

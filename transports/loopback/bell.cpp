@@ -1,6 +1,6 @@
 #include "transports/loopback/bell.hpp"
 
-#include "core/net/wait_readable.hpp"
+#include "core/platform/net/wait_readable.hpp"
 
 namespace capstan::loopback {
 

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <mutex>
 
-#include "core/net/wakeup.hpp"
+#include "core/platform/net/wakeup.hpp"
 
 namespace capstan::loopback {
 

@@ -1,7 +1,7 @@
 #include "transports/ofi/caller_memory.hpp"
 
 #include "capstan/error.hpp"
-#include "core/net/log.hpp"
+#include "core/platform/net/log.hpp"
 
 namespace capstan::ofi {
 

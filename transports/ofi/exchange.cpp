@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "capstan/error.hpp"
-#include "core/net/log.hpp"
+#include "core/platform/net/log.hpp"
 
 namespace capstan::ofi {
 namespace {

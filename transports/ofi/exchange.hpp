@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "capstan/by_rank.hpp"
-#include "core/net/rate_limited_warnings.hpp"
+#include "core/platform/net/rate_limited_warnings.hpp"
 #include "transports/ofi/caller_memory.hpp"
 #include "transports/ofi/frame_pool.hpp"
 #include "transports/ofi/liveness.hpp"

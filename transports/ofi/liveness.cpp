@@ -9,8 +9,8 @@
 #include <chrono>
 #include <span>
 
-#include "core/net/socket.hpp"
-#include "core/net/system_call.hpp"
+#include "core/platform/net/socket.hpp"
+#include "core/platform/net/system_call.hpp"
 
 namespace capstan::ofi {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "capstan/deadline.hpp"
-#include "core/net/file_descriptor.hpp"
+#include "core/platform/net/file_descriptor.hpp"
 #include "transports/ofi/ofi_address.hpp"
 
 namespace capstan::ofi {

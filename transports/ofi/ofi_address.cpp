@@ -7,8 +7,8 @@
 #include <cstring>
 
 #include "capstan/error.hpp"
-#include "core/net/host_identity.hpp"
-#include "core/net/network.hpp"
+#include "core/platform/net/host_identity.hpp"
+#include "core/platform/net/network.hpp"
 #include "transports/common/mapping.hpp"
 
 namespace capstan::ofi {

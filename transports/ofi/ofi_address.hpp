@@ -10,7 +10,7 @@
 #include <type_traits>
 
 #include "capstan/quantity.hpp"
-#include "core/net/job_key.hpp"
+#include "core/platform/net/job_key.hpp"
 #include "transports/transport.hpp"
 
 namespace capstan::ofi {

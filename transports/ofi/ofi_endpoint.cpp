@@ -7,8 +7,8 @@
 #include <rdma/fi_tagged.h>
 
 #include "capstan/error.hpp"
-#include "core/net/log.hpp"
-#include "core/net/random.hpp"
+#include "core/platform/net/log.hpp"
+#include "core/platform/net/random.hpp"
 
 namespace capstan::ofi {
 namespace {

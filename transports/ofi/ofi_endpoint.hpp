@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "capstan/quantity.hpp"
-#include "core/memory/registration/registration_cache.hpp"
+#include "core/platform/memory/registration/registration_cache.hpp"
 #include "transports/ofi/survey.hpp"
 
 namespace capstan::ofi {

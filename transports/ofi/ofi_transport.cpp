@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "capstan/error.hpp"
-#include "core/net/log.hpp"
-#include "core/net/own_process.hpp"
+#include "core/platform/net/log.hpp"
+#include "core/platform/net/own_process.hpp"
 #include "transports/common/exposed_registration.hpp"
 #include "transports/common/mirrored_transport.hpp"
 #include "transports/common/requirements.hpp"

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/memory/registration/registration_cache.hpp"
+#include "core/platform/memory/registration/registration_cache.hpp"
 #include "transports/ofi/ofi_endpoint.hpp"
 #include "transports/transport.hpp"
 

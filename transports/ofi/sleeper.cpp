@@ -1,6 +1,6 @@
 #include "transports/ofi/sleeper.hpp"
 
-#include "core/net/wait_readable.hpp"
+#include "core/platform/net/wait_readable.hpp"
 
 namespace capstan::ofi {
 

@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "core/net/poller.hpp"
+#include "core/platform/net/poller.hpp"
 
 namespace capstan::ofi {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 
-#include "core/net/network.hpp"
+#include "core/platform/net/network.hpp"
 
 namespace capstan::ofi {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "core/device/libfabric.hpp"
+#include "core/platform/device/libfabric.hpp"
 #include "transports/ofi/ofi_transport.hpp"
 #include "transports/ofi/provider_choice.hpp"
 

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "core/net/file_descriptor.hpp"
+#include "core/platform/net/file_descriptor.hpp"
 
 namespace capstan::shm {
 

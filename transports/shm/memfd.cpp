@@ -6,8 +6,8 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "core/net/limits.hpp"
-#include "core/net/system_call.hpp"
+#include "core/platform/net/limits.hpp"
+#include "core/platform/net/system_call.hpp"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "capstan/quantity.hpp"
-#include "core/net/file_descriptor.hpp"
+#include "core/platform/net/file_descriptor.hpp"
 #include "transports/common/mapping.hpp"
 
 namespace capstan::shm {

@@ -7,8 +7,8 @@
 #include <chrono>
 #include <utility>
 
-#include "core/net/listener.hpp"
-#include "core/net/system_call.hpp"
+#include "core/platform/net/listener.hpp"
+#include "core/platform/net/system_call.hpp"
 #include "transports/shm/memfd.hpp"
 #include "transports/shm/sleeper.hpp"
 

@@ -9,8 +9,8 @@
 
 #include "capstan/deadline.hpp"
 #include "capstan/quantity.hpp"
-#include "core/net/file_descriptor.hpp"
-#include "core/net/rate_limited_warnings.hpp"
+#include "core/platform/net/file_descriptor.hpp"
+#include "core/platform/net/rate_limited_warnings.hpp"
 #include "transports/shm/conversation.hpp"
 #include "transports/shm/liveness.hpp"
 #include "transports/shm/shm_address.hpp"

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/net/host_identity.hpp"
+#include "core/platform/net/host_identity.hpp"
 #include "transports/common/mapping.hpp"
 
 namespace capstan::shm {

@@ -9,7 +9,7 @@
 #include <type_traits>
 
 #include "capstan/quantity.hpp"
-#include "core/net/random.hpp"
+#include "core/platform/net/random.hpp"
 #include "transports/shm/unix_socket.hpp"
 #include "transports/transport.hpp"
 

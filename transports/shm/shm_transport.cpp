@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "capstan/error.hpp"
-#include "core/net/own_process.hpp"
+#include "core/platform/net/own_process.hpp"
 #include "transports/common/mapping.hpp"
 #include "transports/common/requirements.hpp"
 #include "transports/shm/liveness.hpp"

@@ -10,8 +10,8 @@
 
 #include <algorithm>
 
-#include "core/net/system_call.hpp"
-#include "core/net/wait_readable.hpp"
+#include "core/platform/net/system_call.hpp"
+#include "core/platform/net/wait_readable.hpp"
 
 namespace capstan::shm {
 namespace {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "core/net/file_descriptor.hpp"
+#include "core/platform/net/file_descriptor.hpp"
 
 namespace capstan::shm {
 

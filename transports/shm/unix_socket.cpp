@@ -8,7 +8,7 @@
 #include <array>
 #include <cstring>
 
-#include "core/net/system_call.hpp"
+#include "core/platform/net/system_call.hpp"
 
 namespace capstan::shm {
 namespace {

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/net/file_descriptor.hpp"
-#include "core/net/own_process.hpp"
+#include "core/platform/net/file_descriptor.hpp"
+#include "core/platform/net/own_process.hpp"
 
 namespace capstan::shm {
 

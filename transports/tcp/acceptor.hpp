@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/net/listener.hpp"
+#include "core/platform/net/listener.hpp"
 #include "transports/tcp/connection_setup.hpp"
 #include "transports/tcp/handshake.hpp"
 

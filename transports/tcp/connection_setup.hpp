@@ -12,9 +12,9 @@
 
 #include "capstan/deadline.hpp"
 #include "capstan/error.hpp"
-#include "core/net/file_descriptor.hpp"
-#include "core/net/poller.hpp"
-#include "core/net/rate_limited_warnings.hpp"
+#include "core/platform/net/file_descriptor.hpp"
+#include "core/platform/net/poller.hpp"
+#include "core/platform/net/rate_limited_warnings.hpp"
 #include "transports/tcp/handshake.hpp"
 #include "transports/tcp/record.hpp"
 #include "transports/tcp/tcp_address.hpp"

@@ -6,7 +6,7 @@
 #include <variant>
 
 #include "capstan/quantity.hpp"
-#include "core/net/message.hpp"
+#include "core/platform/net/message.hpp"
 
 /// Connected ranks send each other frames, each a header and a payload. All numbers are in the byte
 /// order of the machine, as are the segments' contents. The handshake refuses a peer with another

@@ -8,12 +8,12 @@
 #include <variant>
 #include <vector>
 
-#include "core/net/handshake.hpp"
-#include "core/net/job_key.hpp"
+#include "core/platform/net/handshake.hpp"
+#include "core/platform/net/job_key.hpp"
 
-/// Two ranks recognise each other on a new connection by the handshake of core/net/handshake.hpp,
-/// whose initiator is the rank that opened the connection. The secret is derived from the key of
-/// their world for this pair of ranks and of transports.
+/// Two ranks recognise each other on a new connection by the handshake of
+/// core/platform/net/handshake.hpp, whose initiator is the rank that opened the connection. The
+/// secret is derived from the key of their world for this pair of ranks and of transports.
 ///
 /// Both ranks may open a connection at the same time. The lower rank alone then chooses the
 /// connection that is used: the first on which the higher rank has proved itself. As acceptor the

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "capstan/error.hpp"
-#include "core/net/host_identity.hpp"
-#include "core/net/random.hpp"
+#include "core/platform/net/host_identity.hpp"
+#include "core/platform/net/random.hpp"
 #include "transports/tcp/tcp_socket.hpp"
 
 namespace capstan::tcp {

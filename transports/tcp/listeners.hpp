@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/net/file_descriptor.hpp"
+#include "core/platform/net/file_descriptor.hpp"
 #include "transports/tcp/tcp_address.hpp"
 
 namespace capstan::tcp {

@@ -7,8 +7,8 @@
 #include <cerrno>
 #include <utility>
 
-#include "core/net/limits.hpp"
-#include "core/net/log.hpp"
+#include "core/platform/net/limits.hpp"
+#include "core/platform/net/log.hpp"
 #include "transports/tcp/tcp_socket.hpp"
 
 namespace capstan::tcp {

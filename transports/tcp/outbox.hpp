@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/net/poller.hpp"
+#include "core/platform/net/poller.hpp"
 #include "transports/tcp/frame.hpp"
 #include "transports/tcp/record.hpp"
 #include "transports/transport.hpp"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "capstan/deadline.hpp"
-#include "core/net/file_descriptor.hpp"
+#include "core/platform/net/file_descriptor.hpp"
 #include "transports/tcp/inbox.hpp"
 #include "transports/tcp/outbox.hpp"
 #include "transports/tcp/tcp_socket.hpp"

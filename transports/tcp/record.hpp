@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "core/net/record_seal.hpp"
+#include "core/platform/net/record_seal.hpp"
 #include "transports/tcp/frame.hpp"
 
 namespace capstan::tcp {

@@ -8,9 +8,9 @@
 #include <type_traits>
 #include <vector>
 
-#include "core/net/endpoint.hpp"
-#include "core/net/job_key.hpp"
-#include "core/net/network.hpp"
+#include "core/platform/net/endpoint.hpp"
+#include "core/platform/net/job_key.hpp"
+#include "core/platform/net/network.hpp"
 #include "transports/transport.hpp"
 
 namespace capstan::tcp {

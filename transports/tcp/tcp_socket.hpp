@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
-#include "core/net/socket.hpp"
+#include "core/platform/net/socket.hpp"
 
-/// Functions of the kernel that only the TCP transport needs, beyond core/net/socket.hpp.
+/// Functions of the kernel that only the TCP transport needs, beyond core/platform/net/socket.hpp.
 namespace capstan::tcp {
 
 /// A socket whose connections use that congestion control (empty: the system's). Invalid, with

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "capstan/error.hpp"
-#include "core/net/own_process.hpp"
+#include "core/platform/net/own_process.hpp"
 #include "transports/common/mirrored_transport.hpp"
 #include "transports/common/requirements.hpp"
 #include "transports/tcp/acceptor.hpp"

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "core/net/job_key.hpp"
-#include "core/net/record_seal.hpp"
+#include "core/platform/net/job_key.hpp"
+#include "core/platform/net/record_seal.hpp"
 #include "transports/common/borrowed.hpp"
 #include "transports/transport.hpp"
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "capstan/error.hpp"
-#include "core/net/random.hpp"
+#include "core/platform/net/random.hpp"
 
 namespace capstan::verbs {
 namespace {

@@ -1,6 +1,6 @@
 #include "transports/verbs/device_registrar.hpp"
 
-#include "core/device/gpu_direct_probes.hpp"
+#include "core/platform/device/gpu_direct_probes.hpp"
 
 namespace capstan::verbs {
 namespace {

@@ -4,9 +4,9 @@
 #include <optional>
 
 #include "capstan/gpu_direct.hpp"
-#include "core/device/device_memory.hpp"
-#include "core/device/device_registration.hpp"
-#include "core/memory/registration/registration_cache.hpp"
+#include "core/platform/device/device_memory.hpp"
+#include "core/platform/device/device_registration.hpp"
+#include "core/platform/memory/registration/registration_cache.hpp"
 #include "transports/verbs/handles.hpp"
 
 namespace capstan::verbs {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string_view>
 
-#include "core/net/system_call.hpp"
+#include "core/platform/net/system_call.hpp"
 
 namespace capstan::verbs {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "capstan/quantity.hpp"
-#include "core/memory/registration/registration_cache.hpp"
+#include "core/platform/memory/registration/registration_cache.hpp"
 #include "transports/verbs/handles.hpp"
 
 namespace capstan::verbs {

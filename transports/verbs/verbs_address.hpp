@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "core/net/job_key.hpp"
+#include "core/platform/net/job_key.hpp"
 #include "transports/transport.hpp"
 
 namespace capstan::verbs {

@@ -12,7 +12,7 @@
 #include "capstan/by_rank.hpp"
 #include "capstan/deadline.hpp"
 #include "capstan/error.hpp"
-#include "core/net/rate_limited_warnings.hpp"
+#include "core/platform/net/rate_limited_warnings.hpp"
 #include "transports/common/device_regions.hpp"
 #include "transports/verbs/connection.hpp"
 #include "transports/verbs/device_registrar.hpp"

@@ -9,9 +9,9 @@
 #include <mutex>
 
 #include "capstan/error.hpp"
-#include "core/net/log.hpp"
-#include "core/net/own_process.hpp"
-#include "core/net/wait_readable.hpp"
+#include "core/platform/net/log.hpp"
+#include "core/platform/net/own_process.hpp"
+#include "core/platform/net/wait_readable.hpp"
 #include "transports/common/exposed_registration.hpp"
 #include "transports/common/mirrored_transport.hpp"
 #include "transports/common/requirements.hpp"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "capstan/gpu_direct.hpp"
-#include "core/net/job_key.hpp"
+#include "core/platform/net/job_key.hpp"
 #include "transports/common/borrowed.hpp"
 #include "transports/transport.hpp"
 

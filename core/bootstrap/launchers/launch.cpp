@@ -11,7 +11,7 @@
 #include "core/bootstrap/launchers/half_known.hpp"
 #include "core/bootstrap/launchers/job_identity.hpp"
 #include "core/bootstrap/launchers/pmi.hpp"
-#include "core/net/ip_address.hpp"
+#include "core/platform/net/ip_address.hpp"
 
 namespace capstan {
 namespace {

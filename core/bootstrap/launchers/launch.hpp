@@ -5,8 +5,8 @@
 #include <string>
 
 #include "core/bootstrap/launchers/pmi_access.hpp"
-#include "core/net/endpoint.hpp"
-#include "core/net/secret.hpp"
+#include "core/platform/net/endpoint.hpp"
+#include "core/platform/net/secret.hpp"
 
 namespace capstan {
 

@@ -15,7 +15,7 @@
 #include "core/bootstrap/launchers/job_identity.hpp"
 #include "core/bootstrap/launchers/mpi_library.hpp"
 #include "core/bootstrap/launchers/pmi_client.hpp"
-#include "core/net/socket.hpp"
+#include "core/platform/net/socket.hpp"
 
 namespace capstan::pmi {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "core/net/endpoint.hpp"
+#include "core/platform/net/endpoint.hpp"
 
 namespace capstan::pmi {
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "capstan/error.hpp"
-#include "core/net/socket.hpp"
+#include "core/platform/net/socket.hpp"
 
 namespace capstan::pmi {
 namespace {

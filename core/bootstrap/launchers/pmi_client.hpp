@@ -7,7 +7,7 @@
 
 #include "capstan/deadline.hpp"
 #include "core/bootstrap/launchers/pmi_line.hpp"
-#include "core/net/file_descriptor.hpp"
+#include "core/platform/net/file_descriptor.hpp"
 
 namespace capstan::pmi {
 

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "capstan/error.hpp"
-#include "core/net/shared_library.hpp"
+#include "core/platform/net/shared_library.hpp"
 
 namespace capstan::pmix {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "capstan/error.hpp"
 #include "core/bootstrap/store/wire.hpp"
-#include "core/net/cipher.hpp"
+#include "core/platform/net/cipher.hpp"
 
 namespace capstan {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "core/bootstrap/store/store.hpp"
-#include "core/net/secret.hpp"
+#include "core/platform/net/secret.hpp"
 
 namespace capstan {
 

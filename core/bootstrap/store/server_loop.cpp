@@ -12,7 +12,7 @@
 #include <span>
 
 #include "capstan/error.hpp"
-#include "core/net/log.hpp"
+#include "core/platform/net/log.hpp"
 
 namespace capstan {
 namespace {

@@ -12,11 +12,11 @@
 #include "core/bootstrap/store/server_session.hpp"
 #include "core/bootstrap/store/store_server.hpp"
 #include "core/bootstrap/store/wire.hpp"
-#include "core/net/file_descriptor.hpp"
-#include "core/net/listener.hpp"
-#include "core/net/poller.hpp"
-#include "core/net/rate_limited_warnings.hpp"
-#include "core/net/wakeup.hpp"
+#include "core/platform/net/file_descriptor.hpp"
+#include "core/platform/net/listener.hpp"
+#include "core/platform/net/poller.hpp"
+#include "core/platform/net/rate_limited_warnings.hpp"
+#include "core/platform/net/wakeup.hpp"
 
 namespace capstan {
 

@@ -7,7 +7,7 @@
 
 #include "capstan/deadline.hpp"
 #include "capstan/store.hpp"
-#include "core/net/secret.hpp"
+#include "core/platform/net/secret.hpp"
 
 namespace capstan {
 

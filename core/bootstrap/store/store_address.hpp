@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/net/endpoint.hpp"
+#include "core/platform/net/endpoint.hpp"
 
 namespace capstan {
 

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "capstan/error.hpp"
-#include "core/net/log.hpp"
+#include "core/platform/net/log.hpp"
 
 namespace capstan {
 namespace {

@@ -9,9 +9,9 @@
 #include "capstan/error_code.hpp"
 #include "core/bootstrap/store/store.hpp"
 #include "core/bootstrap/store/wire.hpp"
-#include "core/net/file_descriptor.hpp"
-#include "core/net/secret.hpp"
-#include "core/net/socket.hpp"
+#include "core/platform/net/file_descriptor.hpp"
+#include "core/platform/net/secret.hpp"
+#include "core/platform/net/socket.hpp"
 
 namespace capstan {
 

@@ -7,7 +7,7 @@
 
 #include "capstan/error.hpp"
 #include "core/bootstrap/store/server_loop.hpp"
-#include "core/net/limits.hpp"
+#include "core/platform/net/limits.hpp"
 
 namespace capstan {
 namespace {

@@ -9,8 +9,8 @@
 #include <string>
 #include <thread>
 
-#include "core/net/secret.hpp"
-#include "core/net/socket.hpp"
+#include "core/platform/net/secret.hpp"
+#include "core/platform/net/socket.hpp"
 
 namespace capstan {
 

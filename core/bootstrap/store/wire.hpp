@@ -10,18 +10,18 @@
 #include <variant>
 #include <vector>
 
-#include "core/net/handshake.hpp"
+#include "core/platform/net/handshake.hpp"
 
-/// The protocol between a store's clients and its server: the handshake of core/net/handshake.hpp,
-/// whose claims are the client's Membership, and then
+/// The protocol between a store's clients and its server: the handshake of
+/// core/platform/net/handshake.hpp, whose claims are the client's Membership, and then
 ///
 ///   client                                     server
 ///   Put | Get | TryGet                   ->
 ///                                        <-    Done | Value | Absent | Failure     and so on
 ///
 /// with one request at a time; a Get is answered when the key is there or its time is up. All that
-/// follows the Welcome is sealed with the keys of the handshake (core/net/sealed.hpp): a Sealed
-/// message holds the type and the payload of one of the others.
+/// follows the Welcome is sealed with the keys of the handshake (core/platform/net/sealed.hpp): a
+/// Sealed message holds the type and the payload of one of the others.
 namespace capstan::wire {
 
 /// A host that has not answered for so long is taken for dead, by clients and the server.

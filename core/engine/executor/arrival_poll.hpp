@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/control/peers.hpp"
+#include "core/engine/control/peers.hpp"
 
 namespace capstan {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "capstan/quantity.hpp"
-#include "core/lowering/call.hpp"
+#include "core/schedule/lowering/call.hpp"
 
 namespace capstan {
 
@@ -21,11 +21,12 @@ struct Plan;
 /// - To run the operations of a phase in their order, with the meaning that OpCode gives them, and
 ///   the phases of a stream as Plan::rounds() says. It may overlap operations only where nobody can
 ///   tell the difference.
-/// - To keep the protocol of the control block (core/control/segment.hpp) and the flow control of
-///   core/lowering/slots.hpp: peers, which may run another executor, see its calls, signals,
-///   packets and finished blocks in the same places, in the same order, with the same memory order
-///   (release on the last store of each). What a device stores has to be visible to the whole host
-///   (system scope) before the signal, packet tag or counter that announces it.
+/// - To keep the protocol of the control block (core/engine/control/segment.hpp) and the flow
+/// control of
+///   core/schedule/lowering/slots.hpp: peers, which may run another executor, see its calls,
+///   signals, packets and finished blocks in the same places, in the same order, with the same
+///   memory order (release on the last store of each). What a device stores has to be visible to
+///   the whole host (system scope) before the signal, packet tag or counter that announces it.
 /// - That when a call is finished the output is complete for whoever reads it next, the input may
 ///   change, nothing is sent from either any more, and the call has been published as finished.
 /// - To report faithfully: progress() changes whenever anything has been done, and report() names

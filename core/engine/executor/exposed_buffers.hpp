@@ -3,9 +3,9 @@
 #include <cstddef>
 #include <vector>
 
-#include "core/control/call_log.hpp"
-#include "core/control/peers.hpp"
-#include "core/control/segment.hpp"
+#include "core/engine/control/call_log.hpp"
+#include "core/engine/control/peers.hpp"
+#include "core/engine/control/segment.hpp"
 #include "core/engine/executor/running_call.hpp"
 
 namespace capstan {

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "core/control/call_log.hpp"
-#include "core/control/peers.hpp"
+#include "core/engine/control/call_log.hpp"
+#include "core/engine/control/peers.hpp"
 #include "core/engine/executor/arrival_poll.hpp"
 #include "core/engine/executor/combiner.hpp"
 #include "core/engine/executor/executor.hpp"

@@ -8,8 +8,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "core/control/cache_lines.hpp"
-#include "core/net/own_process.hpp"
+#include "core/engine/control/cache_lines.hpp"
+#include "core/platform/net/own_process.hpp"
 
 namespace capstan {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/lowering/plan.hpp"
+#include "core/schedule/lowering/plan.hpp"
 #include "kernels/cpu/reduce.hpp"
 
 namespace capstan {

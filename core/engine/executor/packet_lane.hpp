@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "core/control/cache_lines.hpp"
-#include "core/control/packet.hpp"
+#include "core/engine/control/cache_lines.hpp"
+#include "core/engine/control/packet.hpp"
 #include "core/engine/executor/arrival_poll.hpp"
 #include "core/engine/executor/running_call.hpp"
 #include "core/engine/executor/slot_ring.hpp"

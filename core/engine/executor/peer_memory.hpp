@@ -5,9 +5,9 @@
 #include <memory>
 #include <vector>
 
-#include "core/control/call_log.hpp"
-#include "core/control/peers.hpp"
-#include "core/control/segment.hpp"
+#include "core/engine/control/call_log.hpp"
+#include "core/engine/control/peers.hpp"
+#include "core/engine/control/segment.hpp"
 #include "core/engine/executor/combiner.hpp"
 #include "core/engine/executor/running_call.hpp"
 
@@ -71,7 +71,7 @@ class PeerMemory {
   // owner's memory.
   std::vector<std::byte*> mapped_;
   std::vector<PeerBuffer> at_owner_;
-  std::vector<void*> further_;     // destinations after the first
+  std::vector<void*> further_;  // destinations after the first
   // Copies of operands that are not mapped, one piece of each. Nothing is written to them first:
   // the system gives their pages as calls come to use them.
   std::unique_ptr<std::byte[]> pieces_;

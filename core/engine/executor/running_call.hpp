@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "core/control/peers.hpp"
+#include "core/engine/control/peers.hpp"
 #include "core/engine/executor/host_plan.hpp"
 
 namespace capstan {

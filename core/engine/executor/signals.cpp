@@ -2,7 +2,7 @@
 
 #include <atomic>
 
-#include "core/control/cache_lines.hpp"
+#include "core/engine/control/cache_lines.hpp"
 
 namespace capstan {
 

@@ -4,9 +4,9 @@
 #include <cstdint>
 
 #include "capstan/by_rank.hpp"
-#include "core/control/call_log.hpp"
-#include "core/control/peers.hpp"
-#include "core/control/segment.hpp"
+#include "core/engine/control/call_log.hpp"
+#include "core/engine/control/peers.hpp"
+#include "core/engine/control/segment.hpp"
 #include "core/engine/executor/arrival_poll.hpp"
 
 namespace capstan {

@@ -7,17 +7,17 @@
 #include <vector>
 
 #include "capstan/by_rank.hpp"
-#include "core/control/call_log.hpp"
-#include "core/control/peers.hpp"
-#include "core/control/segment.hpp"
+#include "core/engine/control/call_log.hpp"
+#include "core/engine/control/peers.hpp"
+#include "core/engine/control/segment.hpp"
 #include "core/engine/executor/arrival_poll.hpp"
-#include "core/lowering/plan.hpp"
+#include "core/schedule/lowering/plan.hpp"
 
 namespace capstan {
 
 /// The slots that a rank writes to, and the notices of what it has read from the slots of its
-/// peers. The rules are in core/lowering/slots.hpp. This class reads how far the peers are, and
-/// publishes how far this rank is.
+/// peers. The rules are in core/schedule/lowering/slots.hpp. This class reads how far the peers
+/// are, and publishes how far this rank is.
 ///
 /// Used by one thread at a time.
 class SlotRing {

@@ -9,7 +9,7 @@
 
 #include "capstan/by_rank.hpp"
 #include "capstan/quantity.hpp"
-#include "core/lowering/program.hpp"
+#include "core/schedule/lowering/program.hpp"
 
 namespace capstan {
 

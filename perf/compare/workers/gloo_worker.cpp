@@ -20,7 +20,7 @@
 
 #include "capstan/settings.hpp"
 #include "core/bootstrap/launchers/launch.hpp"
-#include "core/net/network.hpp"
+#include "core/platform/net/network.hpp"
 #include "perf/compare/workers/worker.hpp"
 
 namespace capstan::perf {

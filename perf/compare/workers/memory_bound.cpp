@@ -12,7 +12,7 @@
 
 #include "capstan/deadline.hpp"
 #include "capstan/error.hpp"
-#include "core/net/file_descriptor.hpp"
+#include "core/platform/net/file_descriptor.hpp"
 #include "kernels/cpu/reduce.hpp"
 
 namespace capstan::perf {

@@ -13,9 +13,9 @@
 
 #include "capstan/error.hpp"
 #include "capstan/settings.hpp"
-#include "core/net/network.hpp"
-#include "core/net/secret.hpp"
-#include "core/net/socket.hpp"
+#include "core/platform/net/network.hpp"
+#include "core/platform/net/secret.hpp"
+#include "core/platform/net/socket.hpp"
 #include "perf/collectives/wire.hpp"
 
 namespace capstan::perf {
@@ -87,7 +87,7 @@ class WireBound : public Library {
     const ListenerAddress own{launch.local_rank, to_string(local_address(listener).endpoint()),
                               random_text()};
     put_text(store, fmt::format("bound/listener/{}", launch.rank),
-                   fmt::format("{} {} {}", own.local_rank, own.endpoint, own.token));
+             fmt::format("{} {} {}", own.local_rank, own.endpoint, own.token));
     const auto hosts = all_listeners(store, launch, deadline);
     find_place(hosts, own);
     if (lane_ >= lanes_) return;

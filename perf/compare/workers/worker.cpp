@@ -13,7 +13,7 @@
 #include "capstan/error.hpp"
 #include "core/bootstrap/launchers/launch.hpp"
 #include "core/bootstrap/store/store_client.hpp"
-#include "core/net/host_identity.hpp"
+#include "core/platform/net/host_identity.hpp"
 #include "perf/compare/protocol.hpp"
 #include "perf/measure/alone.hpp"
 #include "perf/measure/data.hpp"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "capstan/communicator.hpp"
-#include "core/memory/registration/address_range.hpp"
+#include "core/platform/memory/registration/address_range.hpp"
 #include "perf/measure/device_calls.hpp"
 #include "tests/devices/gpu.hpp"
 

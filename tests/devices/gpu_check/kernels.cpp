@@ -5,7 +5,7 @@
 #include <cmath>
 #include <random>
 
-#include "core/device/device_kernels.hpp"
+#include "core/platform/device/device_kernels.hpp"
 #include "kernels/cpu/small_float.hpp"
 #include "tests/devices/gpu_check/check.hpp"
 #include "tests/devices/gpu_check/vendor.hpp"

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "core/device/device_kernels.hpp"
+#include "core/platform/device/device_kernels.hpp"
 #include "tests/devices/gpu_check/check.hpp"
 #include "tests/devices/gpu_check/vendor.hpp"
 

@@ -8,7 +8,7 @@
 #include <cstdlib>
 
 #include "capstan/error.hpp"
-#include "core/device/device_kernels.hpp"
+#include "core/platform/device/device_kernels.hpp"
 #include "tests/devices/gpu_check/check.hpp"
 
 namespace capstan::gpu_check {

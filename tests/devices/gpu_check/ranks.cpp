@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "algorithms/registry.hpp"
-#include "core/device/device_kernels.hpp"
+#include "core/platform/device/device_kernels.hpp"
 #include "perf/measure/cell.hpp"
 #include "perf/measure/data.hpp"
 #include "tests/devices/device_ranks.hpp"

@@ -5,8 +5,8 @@
 #include <stdexcept>
 #include <string>
 
-#include "core/device/at_place.hpp"
-#include "core/device/device_memory.hpp"
+#include "core/platform/device/at_place.hpp"
+#include "core/platform/device/device_memory.hpp"
 
 namespace capstan::gpu_check {
 

@@ -15,7 +15,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "core/net/file_descriptor.hpp"
+#include "core/platform/net/file_descriptor.hpp"
 
 namespace capstan::soak {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/net/file_descriptor.hpp"
+#include "core/platform/net/file_descriptor.hpp"
 
 namespace capstan::soak {
 

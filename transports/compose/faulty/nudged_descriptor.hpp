@@ -1,7 +1,7 @@
 #pragma once
 
-#include "core/net/poller.hpp"
-#include "core/net/wakeup.hpp"
+#include "core/platform/net/poller.hpp"
+#include "core/platform/net/wakeup.hpp"
 
 namespace capstan::faulty {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "capstan/error.hpp"
-#include "core/net/wait_readable.hpp"
+#include "core/platform/net/wait_readable.hpp"
 #include "transports/common/joined_address.hpp"
 #include "transports/common/requirements.hpp"
 

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "capstan/error.hpp"
-#include "core/net/file_descriptor.hpp"
-#include "core/net/own_process.hpp"
-#include "core/net/poller.hpp"
-#include "core/net/wait_readable.hpp"
+#include "core/platform/net/file_descriptor.hpp"
+#include "core/platform/net/own_process.hpp"
+#include "core/platform/net/poller.hpp"
+#include "core/platform/net/wait_readable.hpp"
 #include "transports/common/joined_address.hpp"
 #include "transports/common/mirrored_transport.hpp"
 #include "transports/common/requirements.hpp"

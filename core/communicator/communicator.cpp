@@ -1,0 +1,378 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+
+#include "core/bootstrap/launchers/launch.hpp"
+#include "core/communicator/checked_call.hpp"
+#include "core/communicator/communicator_prepared.hpp"
+#include "core/communicator/variables.hpp"
+#include "core/engine/run/engine.hpp"
+#include "core/engine/run/process_exit.hpp"
+#include "core/engine/run/progress.hpp"
+#include "core/engine/world/allocate.hpp"
+#include "core/engine/world/world.hpp"
+#include "kernels/cpu/reduce.hpp"
+
+namespace capstan {
+
+namespace {
+
+/// The first rank speaks for all, whose variables are mostly the same.
+Communicator begun(Communicator world) {
+  if (world.rank() == 0) warn_of_unknown_variables();
+  return world;
+}
+
+}  // namespace
+
+Communicator Communicator::from_environment(const Settings& settings) {
+  return begun(Communicator{
+      std::make_unique<Impl>(join_launched_world(detect_launch(process_environment()), settings))});
+}
+
+Communicator Communicator::join(const UniqueId& id, int rank, int size, const Settings& settings) {
+  return begun(Communicator{std::make_unique<Impl>(join_world(id, rank, size, settings))});
+}
+
+Communicator Communicator::join(std::shared_ptr<Store> store, int rank, int size,
+                                const Settings& settings, const std::string& prefix) {
+  return begun(Communicator{
+      std::make_unique<Impl>(join_world(std::move(store), rank, size, prefix, settings))});
+}
+
+std::vector<Communicator> Communicator::local_world(int ranks, const Settings& settings) {
+  std::vector<Communicator> world;
+  for (auto& member : make_thread_world(ranks, settings))
+    world.push_back(begun(Communicator{std::make_unique<Impl>(std::move(member))}));
+  return world;
+}
+
+void Communicator::Impl::refuse_moved_from() {
+  throw InvalidArgument(
+      "this communicator has been moved from and is empty: use the one that it was moved to");
+}
+
+/// A forked child destroys nothing: threads that are not there would be waited for, and libraries
+/// that do not work in children called. Neither does exit() where other threads may be in a call.
+/// The object stays reachable, so that no tool takes it for lost.
+void Communicator::Dispose::operator()(Impl* impl) const noexcept {
+  static std::atomic<Impl*> kept = nullptr;
+  const bool inherited = !impl->process.is_this();
+  const bool used = !inherited && process_exits() && impl->engine.progress()->is_used_by_others();
+  if (!inherited && !used) {
+    delete impl;
+    return;
+  }
+  impl->next_kept = kept.exchange(impl);
+  try {
+    if (used) impl->engine.leave_at_exit();
+  } catch (const Error&) {  // peers see the end of the process
+  }
+}
+
+Communicator::Communicator(std::unique_ptr<Impl> impl) : impl_(impl.release()) {}
+Communicator::Communicator(Communicator&&) noexcept = default;
+Communicator& Communicator::operator=(Communicator&&) noexcept = default;
+Communicator::~Communicator() = default;
+
+int Communicator::rank() const {
+  return Impl::of(*this).engine.rank();
+}
+int Communicator::size() const {
+  return Impl::of(*this).engine.size();
+}
+
+namespace {
+
+/// The task of a checked call. The call of an all_to_all_v is completed when its turn comes.
+Task task_of(CheckedCall&& checked) {
+  return {.call = std::move(checked.call),
+          .input = checked.input,
+          .output = checked.output,
+          .input_bytes = checked.input_bytes,
+          .output_bytes = checked.output_bytes};
+}
+
+/// Multiplies the input by this rank's factor before it is reduced.
+void scale_input(Task& task, double factor) {
+  const auto scaled = std::make_shared<std::vector<std::byte>>(task.input_bytes.value());
+  const std::size_t count = task.input_bytes.value() / task.call.element().value();
+  task.transfers.add(TransferStep::scale,
+                     [kernel = kernels::scale_kernel(task.call.type), to = scaled->data(),
+                      from = task.input, count, factor] { kernel(to, from, count, factor); });
+  replace_buffers(task, true, false, [&](AddressRange) { return scaled->data(); });
+  task.keep.push_back(scaled);
+}
+
+std::string column_mismatch(int rank, int peer, Elements sent, Elements expected) {
+  return fmt::format(
+      "all_to_all_v: rank {} sends {} elements to rank {}, which expects {}: what a rank sends and "
+      "what the other receives must agree",
+      peer, sent.value(), rank, expected.value());
+}
+
+bool needs_devices(const Request& request) {
+  return devices_possible.load(std::memory_order_relaxed) &&
+         (on_device(request.input) ||
+          (request.output != request.input && on_device(request.output)));
+}
+
+using Lengths = Answers<std::vector<Elements>>;
+
+/// Agreement on the elements that each rank sends to each other in an all_to_all_v.
+Task agree_on_lengths(const std::vector<Elements>& counts,
+                      const std::shared_ptr<Lengths>& lengths) {
+  lengths->own = counts;
+  lengths->result.resize(counts.size() * counts.size());
+  const Agreement agreement{.combine = Combine::all,
+                            .type = DataType::u64,
+                            .count = counts.size(),
+                            .purpose = Purpose::lengths};
+  return task_of(agreement.call(), lengths);
+}
+
+/// Completes the call with the lengths of all pairs of ranks.
+void complete_with(const Lengths& lengths, const std::vector<Elements>& expected, int rank,
+                   Task& task) {
+  const std::size_t p = expected.size();
+  for (std::size_t peer = 0; peer < p; ++peer) {
+    const Elements sent = lengths.result[peer * p + static_cast<std::size_t>(rank)];
+    if (sent != expected[peer])
+      throw Mismatch(column_mismatch(rank, static_cast<int>(peer), sent, expected[peer]));
+  }
+  task.call.shape.counts = lengths.result;
+}
+
+}  // namespace
+
+namespace {
+
+/// The memory of the result; none where a rank gets none.
+std::optional<Operation::Output> output_of(const Request& request, const CheckedCall& checked,
+                                           int rank) {
+  using enum Collective;
+  const Collective called = request.collective;
+  const bool root_only = called == reduce || called == gather || called == gather_v;
+  if (called == barrier || (root_only && rank != request.root)) return std::nullopt;
+  return Operation::Output{request.type, checked.output,
+                           checked.output_bytes.value() / checked.call.element().value()};
+}
+
+/// A collective in flight. Few operations are asked for their text, which takes long to make.
+class CallOperation final : public Operation {
+ public:
+  CallOperation(std::shared_ptr<Driver> driver, const Call& call, std::optional<Output> output)
+      : Operation(std::move(driver), {}, output), call_(call) {}
+
+ private:
+  std::string make_text() const override { return to_string(call_); }
+  const Call call_;
+};
+
+}  // namespace
+
+Communicator::Prepared Communicator::prepare(const Request& request) const {
+  CheckedCall checked = check(request, rank(), size());
+  const auto output = output_of(request, checked, rank());
+  Prepared prepared{std::nullopt, task_of(std::move(checked)), output};
+  Impl::of(*this).staging->stage(prepared.main, rank());
+  if (request.collective == Collective::all_to_all_v) {
+    const auto lengths = std::make_shared<Lengths>();
+    prepared.agreement.emplace(agree_on_lengths(request.counts, lengths));
+    prepared.main.complete_call = [lengths, rank = rank(),
+                                   expected = request.receive_counts](Task& task) {
+      complete_with(*lengths, expected, rank, task);
+    };
+  }
+  if (request.reducer.scales()) scale_input(prepared.main, request.reducer.factor());
+  return prepared;
+}
+
+void Communicator::run_queued(Prepared prepared) {
+  prepared.read_devices();
+  if (prepared.agreement) Impl::of(*this).engine.enqueue(std::move(*prepared.agreement));
+  Impl::of(*this).engine.run_queued(std::move(prepared.main));
+}
+
+Work Communicator::start_queued(Prepared prepared) {
+  Engine& engine = Impl::of(*this).engine;
+  prepared.read_devices();
+  const auto operation =
+      std::make_shared<CallOperation>(engine.progress(), prepared.main.call, prepared.output);
+  prepared.main.operation = operation;
+  if (prepared.agreement) engine.enqueue(std::move(*prepared.agreement));
+  engine.enqueue(std::move(prepared.main));
+  return Work{operation};
+}
+
+namespace {
+
+/// Runs a request that is not remembered. False: it consists of more than one call, and has to be
+/// queued.
+bool run_new(Engine& engine, Progress::Lock& lock, const Request& request,
+             const Engine::GoesOn* goes_on) {
+  if (request.collective == Collective::all_to_all_v || request.reducer.scales()) return false;
+  const CheckedCall checked = check(request, engine.rank(), engine.size());
+  return engine.run(lock, checked.call, checked.input, checked.output, &request, goes_on);
+}
+
+}  // namespace
+
+void Communicator::run(const Request& request) {
+  Engine& engine = Impl::of(*this).engine;
+  if (needs_devices(request) || !engine.run(request, &run_new)) run_checked(request);
+}
+
+std::optional<Work> Communicator::run_briefly(const Request& request) {
+  Engine& engine = Impl::of(*this).engine;
+  if (needs_devices(request)) return start(request);
+  std::shared_ptr<Operation> operation;
+  const auto make = [&](Task& task) {
+    const CheckedCall checked = check(request, rank(), size());
+    task.input_bytes = checked.input_bytes;
+    task.output_bytes = checked.output_bytes;
+    task.operation = operation = std::make_shared<CallOperation>(
+        engine.progress(), checked.call, output_of(request, checked, rank()));
+  };
+  const Engine::GoesOn goes_on = std::ref(make);
+  if (!engine.run(request, &run_new, &goes_on)) return start(request);
+  return operation ? std::optional(Work{operation}) : std::nullopt;
+}
+
+/// In its turn, behind the calls that are under way.
+void Communicator::run_checked(const Request& request) {
+  run_queued(prepare(request));
+}
+
+Work Communicator::start(const Request& request) {
+  return start_queued(prepare(request));
+}
+
+const Settings& Communicator::settings() const {
+  return Impl::of(*this).engine.settings();
+}
+
+void Communicator::abort(const std::string& reason) {
+  Impl::of(*this).engine.abort(reason);
+}
+
+std::exception_ptr Communicator::async_error() const {
+  const auto failure = Impl::of(*this).engine.failure();
+  return failure ? failure->exception() : nullptr;
+}
+
+std::optional<Communicator> Communicator::split(int colour, int key) {
+  struct Answer {
+    std::int32_t colour, key;
+  };
+  CollectiveExchange exchange{Impl::of(*this).engine};
+  const auto all = gather_answers(exchange, Answer{colour, key}, "colour", Purpose::split);
+  std::vector<Rank> members;
+  for (int peer = 0; peer < size(); ++peer)
+    if (all[Rank{peer}].colour == colour) members.emplace_back(peer);
+  std::ranges::stable_sort(members, {}, [&](Rank rank) { return all[rank].key; });
+  if (colour < 0) members.clear();
+  return form(members, Purpose::split);
+}
+
+namespace {
+
+/// The list that a rank has passed to subgroup(), as far as errors show it.
+struct ListAnswer {
+  static constexpr std::size_t most = 60;
+
+  std::uint64_t digest = 0;
+  std::uint32_t length = 0;
+  std::int32_t first[most]{};
+
+  explicit ListAnswer(std::span<const int> ranks = {})
+      : length(static_cast<std::uint32_t>(ranks.size())) {
+    std::ranges::copy(ranks.first(std::min(ranks.size(), most)), first);
+    for (const int rank : ranks) digest = extend(digest, static_cast<std::uint64_t>(rank) + 1);
+  }
+  bool operator==(const ListAnswer&) const = default;
+  std::string text() const {
+    const auto shown = std::span{first}.first(std::min<std::size_t>(length, most));
+    return fmt::format("{}{}", fmt::join(shown, ", "), length > most ? ", ..." : "");
+  }
+};
+
+/// All ranks see the same lists, and throw alike.
+void check_lists(const ByRank<ListAnswer>& lists) {
+  for (int rank = 1; rank < lists.size(); ++rank)
+    if (!(lists[Rank{rank}] == lists[Rank{0}]))
+      throw Mismatch(fmt::format(
+          "ranks disagree about subgroup(): rank 0 passed the ranks {}, rank {} passed {}: all "
+          "ranks must pass the same list, those outside it, too",
+          lists[Rank{0}].text(), rank, lists[Rank{rank}].text()));
+}
+
+}  // namespace
+
+/// Whether this rank is in the list. Throws InvalidArgument for a list that is none of a group.
+bool Communicator::is_listed(const char* call, std::span<const int> ranks) const {
+  std::vector<int> members(ranks.begin(), ranks.end());
+  std::ranges::sort(members);
+  const bool repeats = std::ranges::adjacent_find(members) != members.end();
+  if (members.empty() || repeats || members.front() < 0 || members.back() >= size())
+    throw InvalidArgument(fmt::format("rank {}: {}({}): pass each rank once, from 0 to {}", rank(),
+                                      call, fmt::join(ranks, ", "), size() - 1));
+  return std::ranges::binary_search(members, rank());
+}
+
+std::optional<Communicator> Communicator::subgroup(std::span<const int> ranks) {
+  const bool inside = is_listed("subgroup", ranks);
+  CollectiveExchange exchange{Impl::of(*this).engine};
+  check_lists(gather_answers(exchange, ListAnswer{ranks}, "list", Purpose::subgroup));
+  return form(inside ? std::vector<Rank>(ranks.begin(), ranks.end()) : std::vector<Rank>{},
+              Purpose::subgroup);
+}
+
+Communicator Communicator::create_group(std::span<const int> ranks, int tag) {
+  if (!is_listed("create_group", ranks))
+    throw InvalidArgument(fmt::format("rank {}: create_group({}): only members call it", rank(),
+                                      fmt::join(ranks, ", ")));
+  if (tag < 0 || tag > Messages::largest_group_tag)
+    throw InvalidArgument(fmt::format("rank {}: create_group with tag {}: tags are 0 to {}", rank(),
+                                      tag, Messages::largest_group_tag));
+  Impl& impl = Impl::of(*this);
+  const std::vector<Rank> members(ranks.begin(), ranks.end());
+  return Communicator{
+      std::make_unique<Impl>(make_group_of_members(impl.member, members, tag), impl.staging)};
+}
+
+/// Forms groups. All ranks take part, also ranks that get no group.
+std::optional<Communicator> Communicator::form(const std::vector<Rank>& members, Purpose purpose) {
+  auto member = make_group(Impl::of(*this).member, members, purpose);
+  if (!member) return std::nullopt;
+  return Communicator{std::make_unique<Impl>(std::move(*member), Impl::of(*this).staging)};
+}
+
+Communicator Communicator::with_algorithm(const std::string& rules) {
+  return Communicator{
+      std::make_unique<Impl>(make_twin(Impl::of(*this).member, rules), Impl::of(*this).staging)};
+}
+
+std::shared_ptr<std::byte> Communicator::allocate_bytes(std::size_t bytes) {
+  Engine& engine = Impl::of(*this).engine;
+  engine.progress()->require_own_process();
+  return shared::allocate(engine, Bytes{bytes});
+}
+
+int Communicator::world_rank(int rank) const {
+  if (rank < 0 || rank >= size())
+    throw InvalidArgument(fmt::format("world_rank({}): ranks here are 0 to {}", rank, size() - 1));
+  return Impl::of(*this).engine.world_ranks()[Rank{rank}];
+}
+
+std::optional<int> Communicator::rank_of(int world_rank) const {
+  const auto& ranks = Impl::of(*this).engine.world_ranks();
+  const auto found = std::ranges::find(ranks, world_rank);
+  if (found == ranks.end()) return std::nullopt;
+  return static_cast<int>(found - ranks.begin());
+}
+
+}  // namespace capstan

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "core/platform/net/foreign.hpp"
+
+namespace capstan {
+
+/// The header of each frame between two ranks; for some kinds a payload follows.
+struct MessageFrame {
+  enum class Kind : std::uint16_t {
+    eager,         ///< a whole message
+    offer,         ///< a message that stays in the sender's buffer until the receiver reads it
+    acknowledged,  ///< to the sender of an offer: the message has been read, or is dropped
+    stream,        ///< to the sender of an offer: asks for fragments, as its memory cannot be read
+    fragment,      ///< a piece of an offered message
+    reading,       ///< to the sender of an offer: the receiver's network card goes on reading
+  };
+
+  Kind kind = Kind::eager;
+  std::uint16_t type = 0;  ///< 1 + DataType, or 0
+  std::int32_t tag = 0;
+  std::uint64_t size = 0;  ///< of the message
+  std::uint64_t id = 0;    ///< of an offer, numbered by its sender
+  /// The address by which the receiver reads an offer. On the sender's host, the address there;
+  /// elsewhere, ExposedMemory::address().
+  std::uint64_t address = 0;
+  /// The memory that the receiver reads an offer from. On the sender's host, the allocation that
+  /// holds it (shared::AllocationId); elsewhere, ExposedMemory::key(). 0: by neither.
+  std::uint64_t memory = 0;
+  std::uint32_t payload = 0;  ///< bytes that follow the header
+  std::uint32_t shape = 0;    ///< a digest of a tensor's shape, or 0
+};
+static_assert(sizeof(MessageFrame) == 48);
+
+/// Refuses a frame of a peer that no peer sends. `ring` are the bytes of its ring.
+void check(const MessageFrame& frame, const Foreign& peer, std::uint64_t ring);
+
+/// The bytes that follow a frame, in one range or two, at the sender or where they have arrived.
+struct Payload {
+  std::span<const std::byte> first{}, second{};
+
+  void copy_to(std::byte* to) const { std::ranges::copy(second, std::ranges::copy(first, to).out); }
+};
+
+}  // namespace capstan

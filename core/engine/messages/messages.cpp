@@ -1,0 +1,375 @@
+#include "core/engine/messages/messages.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "capstan/error.hpp"
+#include "core/engine/control/peers.hpp"
+
+namespace capstan {
+namespace {
+
+template <class Error, class... Args>
+std::exception_ptr error_of(fmt::format_string<Args...> text, Args&&... args) {
+  return std::make_exception_ptr(Error(fmt::format(text, std::forward<Args>(args)...)));
+}
+
+std::uint16_t type_in_frames(std::optional<DataType> type) {
+  return static_cast<std::uint16_t>(type ? 1 + static_cast<int>(*type) : 0);
+}
+
+MessageFrame frame_of(const Messages::MessageTransfer& transfer) {
+  return {.type = type_in_frames(transfer.type),
+          .tag = transfer.tag,
+          .size = transfer.size,
+          .shape = transfer.shape};
+}
+
+}  // namespace
+
+Messages::Messages(Peers& peers, Bytes offset, const Options& options)
+    : peers_(peers),
+      self_(peers.self()),
+      ranks_(peers.count()),
+      options_(options),
+      rings_(peers, offset + Credits::area(peers.count()), options.ring),
+      credits_(peers, offset, options.unexpected),
+      outgoing_(ranks_),
+      sending_(ranks_),
+      full_since_(ranks_),
+      takes_offers_(ranks_) {}
+
+Bytes Messages::area(int ranks, Bytes ring) {
+  return Credits::area(ranks) + Rings::area(ranks, ring);
+}
+
+void Messages::check_arguments(const MessageTransfer& transfer, const char* call) const {
+  const bool any = !transfer.sends && transfer.peer == any_source;
+  if (!any && (transfer.peer < 0 || transfer.peer >= ranks_))
+    throw InvalidArgument(fmt::format("rank {}: {} rank {}: ranks are 0 to {}", self_.value(), call,
+                                      transfer.peer, ranks_ - 1));
+  const bool any_tag_given = !transfer.sends && transfer.tag == any_tag;
+  if (!any_tag_given && !transfer.forms_group && (transfer.tag < 0 || transfer.tag > largest_tag))
+    throw InvalidArgument(fmt::format("rank {}: {} rank {} with tag {}: tags are 0 to {}",
+                                      self_.value(), call, transfer.peer, transfer.tag,
+                                      largest_tag));
+}
+
+void Messages::send(TransferPointer transfer) {
+  transfer->sends = true;
+  ++pending_;
+  const Rank peer{transfer->peer};
+  if (peer == self_) return send_to_self(transfer);
+  MessageFrame frame = frame_of(*transfer);
+  if (transfer->size <= options_.eager.value()) to_host(*transfer);
+  if (transfer->size <= options_.eager.value() &&
+      credits_.take(peer, stored_bytes(transfer->size))) {
+    frame.payload = static_cast<std::uint32_t>(transfer->size);
+    const std::byte* data = transfer->data;
+    queue(peer, {frame, data, std::move(transfer)});
+  } else {
+    try {
+      offer(transfer, frame);
+    } catch (const Error&) {  // no host copy for a device
+      return finish(transfer, std::current_exception(), self_.value(), transfer->tag, 0);
+    }
+    queue(peer, {frame});
+  }
+  write_frames(peer);
+}
+
+/// A message to this rank itself is copied whatever its length, if it can be stored.
+void Messages::send_to_self(const TransferPointer& transfer) {
+  MessageFrame frame = frame_of(*transfer);
+  to_host(*transfer);
+  if (first_posted(self_, frame.tag) == posted_.end() &&
+      !credits_.has_room(self_, stored_bytes(frame.size))) {
+    offer(transfer, frame);
+    return arrive(self_, frame, {});
+  }
+  arrive(self_, frame, {.first = {transfer->data, transfer->size}});
+  finish(transfer, nullptr, self_.value(), transfer->tag, transfer->size);
+}
+
+void Messages::receive(TransferPointer transfer) {
+  transfer->sends = false;
+  ++pending_;
+  const auto found = std::ranges::find_if(unexpected_, [&](const Unexpected& message) {
+    return matches(*transfer, message.source, message.frame.tag);
+  });
+  if (found == unexpected_.end()) return posted_.push_back(std::move(transfer));
+  const Unexpected message = std::move(*found);
+  unexpected_.erase(found);
+  if (message.frame.kind == MessageFrame::Kind::eager) {
+    credits_.drop(message.source, stored_bytes(message.frame.size));
+    credits_.give_back(message.source, stored_bytes(message.frame.size));
+  }
+  accept(transfer, message.source, message.frame, {.first = message.payload});
+}
+
+std::optional<MessageInfo> Messages::probe(int source, int tag) {
+  const MessageTransfer wanted{.peer = source, .tag = tag};
+  check_arguments(wanted, "probe");
+  for (const Unexpected& message : unexpected_)
+    if (matches(wanted, message.source, message.frame.tag))
+      return MessageInfo{message.source.value(), message.frame.tag, Bytes{message.frame.size}};
+  return std::nullopt;
+}
+
+bool Messages::matches(const MessageTransfer& transfer, Rank source, int tag) {
+  return (transfer.peer == any_source || Rank{transfer.peer} == source) &&
+         (transfer.tag == any_tag ? tag <= largest_tag : transfer.tag == tag);
+}
+
+void Messages::queue(Rank peer, Outgoing outgoing) {
+  outgoing_[peer].push_back(std::move(outgoing));
+  ++queued_;
+}
+
+/// Writes frames to the ring as long as there is room.
+bool Messages::write_frames(Rank peer) {
+  auto& waiting = outgoing_[peer];
+  bool moved = false;
+  while (!waiting.empty() && rings_.write(peer, waiting.front().frame, waiting.front().payload)) {
+    if (waiting.front().transfer) {
+      sending_[peer].push_back(waiting.front().transfer);
+      ++sending_count_;
+    }
+    waiting.pop_front();
+    --queued_;
+    moved = true;
+  }
+  if (!moved) return false;
+  full_since_[peer] = {};
+  rings_.show(peer);
+  finish_sent(peer);
+  return true;
+}
+
+/// Finishes sends whose frames have left this host: such a send needs nothing more of this rank.
+bool Messages::finish_sent(Rank peer) {
+  if (sending_[peer].empty() || !(peers_.mapped(peer) || peers_.transport().pushed(peer)))
+    return false;
+  for (const TransferPointer& transfer : take_sending(peer))
+    finish(transfer, nullptr, self_.value(), transfer->tag, transfer->size);
+  full_since_[peer] = {};
+  return true;
+}
+
+std::deque<Messages::TransferPointer> Messages::take_sending(Rank peer) {
+  auto& sending = sending_[peer];
+  sending_count_ -= sending.size();
+  return std::exchange(sending, {});
+}
+
+bool Messages::is_sending(const TransferPointer& transfer) const {
+  const auto& sending = sending_[Rank{transfer->peer}];
+  return std::ranges::find(sending, transfer) != sending.end();
+}
+
+void Messages::handle(Rank source, const MessageFrame& frame, const Payload& payload) {
+  switch (frame.kind) {
+    case MessageFrame::Kind::eager:
+    case MessageFrame::Kind::offer:
+      return arrive(source, frame, payload);
+    case MessageFrame::Kind::acknowledged:
+      takes_offers_[source] = 1;
+      return end_offer(source, frame.id);
+    case MessageFrame::Kind::reading:
+      takes_offers_[source] = 1;
+      return;
+    case MessageFrame::Kind::stream:
+      return stream(source, frame);
+    case MessageFrame::Kind::fragment:
+      return receive_fragment(source, frame, payload);
+  }
+  throw Aborted(fmt::format("rank {} does not understand a message of rank {}", self_.value(),
+                            source.value()));
+}
+
+/// Gives a message to the first receive that matches it, or stores it as unexpected.
+void Messages::arrive(Rank source, const MessageFrame& frame, const Payload& payload) {
+  const auto found = first_posted(source, frame.tag);
+  if (found == posted_.end()) return store(source, frame, payload);
+  const TransferPointer transfer = *found;
+  posted_.erase(found);
+  if (frame.kind == MessageFrame::Kind::eager) credits_.give_back(source, stored_bytes(frame.size));
+  accept(transfer, source, frame, payload);
+}
+
+std::list<Messages::TransferPointer>::const_iterator Messages::first_posted(Rank source,
+                                                                            int tag) const {
+  return std::ranges::find_if(
+      posted_, [&](const TransferPointer& transfer) { return matches(*transfer, source, tag); });
+}
+
+void Messages::store(Rank source, const MessageFrame& frame, const Payload& payload) {
+  Unexpected message{source, frame, {}};
+  if (frame.kind == MessageFrame::Kind::eager) {
+    const Bytes bytes = stored_bytes(frame.size);
+    Foreign{self_, source}.require(credits_.has_room(source, bytes),
+                                   "the length of a message without credit", frame.size);
+    credits_.store(source, bytes);
+    message.payload.resize(frame.size);
+    payload.copy_to(message.payload.data());
+  }
+  unexpected_.push_back(std::move(message));
+}
+
+void Messages::accept(const TransferPointer& transfer, Rank source, const MessageFrame& frame,
+                      const Payload& payload) {
+  if (refuse(transfer, source, frame)) return;
+  if (frame.kind == MessageFrame::Kind::eager) {
+    try {
+      to_host(*transfer);
+    } catch (const Error&) {  // no host copy for a device: the message is dropped
+      return finish(transfer, std::current_exception(), source.value(), frame.tag, frame.size);
+    }
+    payload.copy_to(transfer->data);
+    return finish(transfer, nullptr, source.value(), frame.tag, frame.size);
+  }
+  if (source == self_) return take_own(transfer, frame);
+  transfer->since = {};
+  incoming_.push_back({transfer, source, frame});
+}
+
+/// The error of a message that does not fit a receive; null if it does.
+std::exception_ptr Messages::misfit(const MessageTransfer& transfer, Rank source,
+                                    const MessageFrame& frame) const {
+  const std::uint16_t type = type_in_frames(transfer.type);
+  if (type != 0 && frame.type != 0 && type != frame.type)
+    return error_of<Mismatch>(
+        "rank {} receives {} from rank {} with tag {}, which sends {}: both must use one type",
+        self_.value(), name_of(*transfer.type), source.value(), frame.tag,
+        name_of(static_cast<DataType>(frame.type - 1)));
+  if (transfer.allocate) return nullptr;
+  const bool shaped = transfer.shape != 0;
+  if (shaped && frame.shape != 0 ? frame.shape != transfer.shape
+                                 : shaped && frame.size < transfer.size)
+    return error_of<Mismatch>(
+        "rank {} receives a tensor of {} bytes from rank {} with tag {}, which sends {} bytes{}: "
+        "both must use one shape",
+        self_.value(), transfer.size, source.value(), frame.tag, frame.size,
+        frame.shape != 0 ? " of another shape" : "");
+  if (frame.size > transfer.size)
+    return error_of<Truncated>(
+        "rank {} receives at most {} bytes from rank {} with tag {}, but the message has {}: probe "
+        "first, or pass a larger buffer",
+        self_.value(), transfer.size, source.value(), frame.tag, frame.size);
+  return nullptr;
+}
+
+/// Gives a receive of any length the memory for its message.
+std::exception_ptr Messages::make_room(MessageTransfer& transfer, const MessageFrame& frame) {
+  if (!transfer.allocate) return nullptr;
+  try {
+    const auto type =
+        frame.type == 0 ? std::nullopt : std::optional(static_cast<DataType>(frame.type - 1));
+    transfer.data = transfer.allocate(type, frame.size);
+    transfer.size = frame.size;
+    return nullptr;
+  } catch (const Error&) {
+    return std::current_exception();
+  } catch (const std::exception& error) {
+    return error_of<LimitReached>("rank {} has no memory for a message of {} bytes: {}",
+                                  self_.value(), frame.size, error.what());
+  }
+}
+
+/// Ends a receive whose type, shape or length does not fit the message, and drops the message.
+bool Messages::refuse(const TransferPointer& transfer, Rank source, const MessageFrame& frame) {
+  std::exception_ptr error = misfit(*transfer, source, frame);
+  if (!error) error = make_room(*transfer, frame);
+  if (!error) return false;
+  if (frame.kind == MessageFrame::Kind::offer && source != self_) {
+    incoming_.push_back({.transfer = transfer, .source = source, .frame = frame, .error = error});
+    return true;
+  }
+  if (frame.kind == MessageFrame::Kind::offer) end_offer(self_, frame.id);
+  finish(transfer, error, source.value(), frame.tag, frame.size);
+  return true;
+}
+
+bool Messages::advance() {
+  bool moved = false;
+  for (const Rank peer : peers_.others())
+    moved |= rings_.read(peer, [&](const MessageFrame& frame, const Payload& payload) {
+      handle(peer, frame, payload);
+    });
+  for (auto incoming = incoming_.begin(); incoming != incoming_.end();) {
+    if (!incoming->complete()) moved |= pull(*incoming);
+    if (!incoming->complete() || !acknowledge(*incoming)) {
+      ++incoming;
+      continue;
+    }
+    const Incoming ended = std::move(*incoming);
+    incoming = incoming_.erase(incoming);
+    finish(ended);
+    moved = true;
+  }
+  if (queued_ > 0)
+    for (const Rank peer : peers_.others()) moved |= write_frames(peer);
+  if (sending_count_ > 0)
+    for (const Rank peer : peers_.others()) moved |= finish_sent(peer);
+  return moved;
+}
+
+void Messages::finish(const TransferPointer& transfer, std::exception_ptr error, int source,
+                      int tag, std::uint64_t size) {
+  --pending_;
+  end_hardware_access(*transfer, error != nullptr);
+  const auto finished = std::exchange(transfer->finished, nullptr);
+  if (!finished) return;
+  try {
+    if (!error && transfer->stage && transfer->flush) transfer->flush();
+    if (!error && transfer->unpack) transfer->unpack(Bytes{size});
+  } catch (const Error&) {
+    error = std::current_exception();
+  }
+  finished(std::move(error), {source, tag, Bytes{size}});
+}
+
+/// Before a buffer is given back.
+void Messages::end_hardware_access(MessageTransfer& transfer, bool failed) {
+  if (transfer.read && transfer.read->under_way())
+    peers_.transport().end_reads(transfer.read->peer);
+  transfer.read.reset();
+  if (transfer.exposed && failed) transfer.exposed->revoke();
+  transfer.exposed.reset();
+}
+
+/// The frame of an eager send, or the last fragment of an offered one, that waits for room in the
+/// ring; null if there is none.
+Messages::Outgoing* Messages::waiting_frame(const TransferPointer& transfer) {
+  for (auto& waiting : outgoing_)
+    for (Outgoing& outgoing : waiting)
+      if (outgoing.transfer == transfer && outgoing.frame.kind == MessageFrame::Kind::eager)
+        return &outgoing;
+  return nullptr;
+}
+
+bool Messages::can_detach(const TransferPointer& transfer) {
+  if (!transfer->sends) return !transfer->finished || !transfer->read;
+  return !transfer->finished || transfer->memory || is_sending(transfer) || waiting_frame(transfer);
+}
+
+void Messages::detach(const TransferPointer& transfer) {
+  if (!transfer->finished) return;
+  transfer->finished = nullptr;
+  if (!transfer->sends) {
+    if (std::erase(posted_, transfer) > 0) return static_cast<void>(--pending_);
+    transfer->stage = nullptr;
+    transfer->own.assign(transfer->data, transfer->data + transfer->done);
+    transfer->own.resize(transfer->size);
+    transfer->data = transfer->own.data();
+    return;
+  }
+  if (transfer->memory || is_sending(transfer)) return;
+  transfer->own.assign(transfer->data, transfer->data + transfer->size);
+  waiting_frame(transfer)->payload = transfer->data = transfer->own.data();
+}
+
+}  // namespace capstan

@@ -1,0 +1,122 @@
+// Messages of a communicator: started together, looked for, waited for, cancelled.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "capstan/error.hpp"
+#include "core/engine/run/engine.hpp"
+#include "core/engine/run/message_judge.hpp"
+#include "core/engine/run/progress.hpp"
+
+namespace capstan {
+namespace {
+
+constexpr std::chrono::milliseconds probe_interval{20};
+
+}  // namespace
+
+void Engine::start(const std::vector<Messages::TransferPointer>& transfers,
+                   const std::shared_ptr<Operation>& operation) {
+  struct Together {
+    std::size_t left;
+    std::exception_ptr error;
+  };
+  const auto together = std::make_shared<Together>(Together{transfers.size(), nullptr});
+  {
+    const Progress::Lock lock{*progress_};
+    if (failure_) failure_->raise();
+    watch_for_exit();
+    progress_->waits().forget_failure();
+    for (const auto& transfer : transfers) messages_.check_arguments(*transfer);
+    exchanges_[operation.get()] = transfers;
+    for (const auto& transfer : transfers)
+      transfer->finished = [this, together, operation](std::exception_ptr error,
+                                                       const MessageInfo& info) {
+        if (error && !together->error) together->error = std::move(error);
+        if (--together->left > 0) return;
+        exchanges_.erase(operation.get());
+        progress_->ended(operation, together->error, info);
+      };
+    // Receives are posted first: a message to this rank itself then finds its receive.
+    for (const auto& transfer : transfers)
+      if (!transfer->sends) messages_.receive(transfer);
+    for (const auto& transfer : transfers)
+      if (transfer->sends) messages_.send(transfer);
+    if (!progress_->has_thread()) poll();
+  }
+  progress_->announce();
+  progress_->there_is_work();
+}
+
+/// Tells what a caller waits for who is in no operation, as long as this object exists.
+class Engine::ToldProbe {
+ public:
+  ToldProbe(Engine& engine, Probe probe) : engine_(engine) {
+    const Progress::Lock lock{*engine_.progress_};
+    probe_ = engine_.probes_.insert(engine_.probes_.end(), std::move(probe));
+  }
+  ~ToldProbe() {
+    const Progress::Lock lock{*engine_.progress_};
+    engine_.probes_.erase(probe_);
+  }
+  ToldProbe(const ToldProbe&) = delete;
+
+ private:
+  Engine& engine_;
+  std::list<Probe>::iterator probe_;
+};
+
+MessageInfo Engine::wait_for_message(int source, int tag) {
+  const Messages::MessageTransfer wanted{.peer = source, .tag = tag};
+  std::optional<MessageInfo> found = probe(source, tag);  // checks the arguments, too
+  if (found) return *found;
+  const auto began = std::chrono::steady_clock::now();
+  const ToldProbe told{*this, {wanted, began}};
+  auto next_check = began + probe_interval;
+  const auto look = [&] {
+    found = probe(source, tag);
+    const auto now = std::chrono::steady_clock::now();
+    if (found || now < next_check) return found.has_value();
+    next_check = now + probe_interval;
+    const auto error = check_probe(wanted, now, began);
+    if (error) found = probe(source, tag);  // a message that the source sent before it ended
+    if (error && !found) std::rethrow_exception(error);
+    return found.has_value();
+  };
+  progress_->drive(look, Deadline::never());
+  return *found;
+}
+
+/// The error of a probe whose source is gone, or that has waited too long.
+std::exception_ptr Engine::check_probe(const Messages::MessageTransfer& wanted, Time now,
+                                       Time began) {
+  const Progress::Lock lock{*progress_};
+  Judge judge{*this, now};
+  if (const Rank source{wanted.peer}; wanted.peer >= 0) {
+    transport_->watch(source);
+    if (const auto gone = judge.gone(source)) return judge.lost(wanted, source, *gone);
+  }
+  return judge.late(wanted, Rank{wanted.peer}, now - began);
+}
+
+std::optional<MessageInfo> Engine::probe(int source, int tag) {
+  const Progress::Lock lock{*progress_};
+  if (failure_) failure_->raise();
+  receive_from_hosts();
+  messages_.advance();
+  return messages_.probe(source, tag);
+}
+
+/// Detaches all messages of an exchange, or none.
+bool Engine::detach_messages(const Operation& operation) {
+  const auto found = exchanges_.find(&operation);
+  if (found == exchanges_.end()) return false;
+  const auto can = [&](const auto& transfer) { return messages_.can_detach(transfer); };
+  if (!std::ranges::all_of(found->second, can)) return false;
+  for (const auto& transfer : found->second) messages_.detach(transfer);
+  exchanges_.erase(found);
+  return true;
+}
+
+}  // namespace capstan

@@ -1,0 +1,86 @@
+// Reports of the engine about itself and its peers, on demand.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/engine/run/engine.hpp"
+#include "core/engine/run/progress.hpp"
+
+namespace capstan {
+
+StateReport Engine::state_report() {
+  const Progress::Lock lock{*progress_};
+  const Time now = std::chrono::steady_clock::now();
+  if (!failure_) receive_from_hosts();
+  progress_->waits().look(now);
+  StateReport report{.self = self_, .group = names_.of_group()};
+  for (int rank = 0; rank < ranks_; ++rank)
+    report.members.push_back(member_report(Rank{rank}, now));
+  if (failure_) {
+    report.failure = failure_->text;
+    report.culprits = failure_->culprits;
+    return report;
+  }
+  add_pending(report, now);
+  if (Wait own = wait(now); own.kind != Wait::Kind::none) {
+    const Diagnosis diagnosis = diagnose(std::move(own), now);
+    report.verdict = diagnosis.verdict();
+    report.culprits = diagnosis.culprits();
+  }
+  return report;
+}
+
+StateReport::Member Engine::member_report(Rank rank, Time now) {
+  const Rank in_world = world_rank(rank);
+  const Control& control = rank == self_ ? peers_.own_control() : peers_.control(rank);
+  StateReport::Member member{.rank = rank,
+                             .world_rank = in_world,
+                             .name = names_.full(in_world),
+                             .process = progress_->waits().processes()[in_world],
+                             .finished = control.finished.calls.load(std::memory_order_acquire)};
+  for (const CallRecord& call : control.calls)
+    member.begun = std::max(member.begun, call.call.load(std::memory_order_acquire));
+  member.begun = std::max(member.begun, member.finished);
+  if (rank == self_) {
+    member.wait = wait(now);
+    return member;
+  }
+  RankView view = view_of(in_world, now);
+  member.wait = std::move(view.wait);
+  member.departed = std::move(view.departed);
+  member.stopped = view.stopped;
+  return member;
+}
+
+void Engine::add_pending(StateReport& report, Time now) const {
+  for (const Task& task : tasks_) {
+    report.pending.push_back({.text = to_string(task.call),
+                              .collective = std::string{name_of(task.call.collective)},
+                              .type = std::string{name_of(task.call.type)},
+                              .input_bytes = task.input_bytes.value(),
+                              .output_bytes = task.output_bytes.value()});
+    if (&task != &tasks_.front() || !running_) continue;
+    StateReport::Pending& running = report.pending.back();
+    const Executor::Report state = executor_.report();
+    running.begun = true;
+    running.position = state.position;
+    running.number = state.call;
+    running.peers = state.awaited;
+    running.step = state.step, running.steps = state.steps;
+    running.waited = std::chrono::duration_cast<std::chrono::milliseconds>(stalled_for(now));
+  }
+  for (const auto& [peer, transfer, began] : messages_.awaited()) {
+    const Wait wait = message_wait(*transfer, peer, now - began);
+    report.pending.push_back(
+        {.text = to_string(wait),
+         .begun = true,
+         .peers = peer == any_source ? peers_.others() : std::vector{Rank{peer}},
+         .waited = wait.waited,
+         .collective = transfer->sends ? "send" : "recv",
+         .input_bytes = transfer->sends ? transfer->size : 0,
+         .output_bytes = transfer->sends ? 0 : transfer->size});
+  }
+}
+
+}  // namespace capstan

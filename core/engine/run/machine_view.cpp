@@ -1,0 +1,53 @@
+#include "core/engine/run/machine_view.hpp"
+
+#include <algorithm>
+
+#include "capstan/deadline.hpp"
+#include "core/engine/messages/messages.hpp"
+#include "core/schedule/lowering/plan.hpp"
+
+namespace capstan {
+Bytes message_ring(const Hosts& hosts) {
+  constexpr Bytes near{64 << 10}, far{1 << 20};
+  constexpr int many = 64;
+  return hosts.single() || hosts.ranks() > many ? near : far;
+}
+
+MachineView with_chunk_of(const Settings& settings, MachineView machine) {
+  if (settings.chunk > Bytes{0}) machine.chunk = settings.chunk;
+  return machine;
+}
+
+Settings with_countable_times(Settings settings) {
+  for (std::chrono::milliseconds* limit : {&settings.timeout, &settings.join_timeout})
+    *limit = std::min(*limit, longest_time_limit);
+  return settings;
+}
+
+std::string_view word_for(Network network) {
+  if (network == Network::automatic) network = Network::tcp;
+  return network_names.at(static_cast<std::size_t>(network));
+}
+
+LinkModel link_model(const MachineView& machine, const Settings& settings) {
+  return machine.scales.at(machine.hosts)
+      .applied({.reads_peers = machine.reads_peers && settings.single_copy,
+                .cores = machine.cores,
+                .shares_cores = machine.shares_cores,
+                .huge_pages = machine.huge_pages,
+                .cache = machine.cached_buffers});
+}
+
+Bytes block_bytes(int ranks, Bytes chunk) {
+  return std::min(chunk * static_cast<std::uint64_t>(ranks), largest_block);
+}
+
+SegmentLayout segment_layout(int ranks, const MachineView& machine, const Settings& settings) {
+  const Bytes messages = Messages::area(ranks, message_ring(machine.hosts));
+  // Areas of a staging buffer start on cache lines: a little more than the block itself.
+  const Bytes rounding = bytes_of(staging_unit, Bytes{8}) * static_cast<std::uint64_t>(ranks + 1);
+  const Bytes staging = block_bytes(ranks, with_chunk_of(settings, machine).chunk) + rounding;
+  return {ranks, SlotLayout{ranks, staging}, messages};
+}
+
+}  // namespace capstan

@@ -1,0 +1,285 @@
+#include "core/engine/run/plan_cache.hpp"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <ranges>
+
+#include "core/engine/run/agreement.hpp"
+#include "core/platform/memory/huge_pages.hpp"
+#include "core/platform/net/log.hpp"
+
+namespace capstan {
+namespace {
+
+/// Limits the plans kept: a program that never repeats a call does not fill the memory.
+constexpr std::size_t most_plans = 1024;
+/// Limits the kinds of calls that are tuned, for the same reason. The model chooses for the others.
+constexpr std::size_t most_tuned = 256;
+
+Call agreement_on_visibility(std::shared_ptr<const Call> about) {
+  return Agreement{
+      .count = sizeof(PeerMappedBuffers), .purpose = Purpose::visibility, .about = std::move(about)}
+      .call();
+}
+
+}  // namespace
+
+std::size_t CallHash::operator()(const Call& call) const {
+  return mark_of(call, {}).digest();
+}
+
+PlanCache::PlanCache(PlanContext context, Hooks hooks)
+    : context_(std::move(context)), hooks_(std::move(hooks)) {}
+
+const CachedPlan* PlanCache::find(const Call& call) {
+  if (last_ && last_->plan.call == call) return last_;
+  const auto known = plans_.find(call);
+  return known == plans_.end() ? nullptr : last_ = known->second.get();
+}
+
+/// A known plan runs until its tuner counts no further call. A measurement round is then due or
+/// under way, and next_of() retires the plan.
+PlanCache::Decision PlanCache::next(const Call& call) {
+  if (const CachedPlan* const known = find(call))
+    return runs_again(*known) ? Decision{known} : next_of(*known->tuned, known->plan.call);
+  TunedCalls* const calls = tuned(call);
+  if (!calls || (calls->tuner.decided() && calls->tuner.count_call())) return {&plan(call)};
+  return next_of(*calls, call);
+}
+
+/// Decides about a call of a kind for which no decision stands, or a measurement round is due.
+PlanCache::Decision PlanCache::next_of(TunedCalls& calls, const Call& call) {
+  if (calls.tuner.decided()) begin_round(calls, call);
+  if (calls.tuner.decided() && calls.tuner.count_call()) return {&plan(call)};  // one candidate
+  if (!calls.tuner.all_given() && calls.tuner.meets_first()) {
+    calls.tuner.set_met();
+    return {nullptr, nullptr, &calls};
+  }
+  if (!calls.tuner.all_given()) return {&measured_plan(calls, call)};
+  if (calls.tuner.is_agreeing()) return {};
+  calls.tuner.set_agreeing();
+  return {nullptr, &calls};
+}
+
+const CachedPlan& PlanCache::plan(const Call& call) {
+  if (const CachedPlan* const known = find(call)) return *known;
+  if (plans_.size() >= most_plans && !hooks_.plans_in_use()) forget_plans();
+  auto made = make(call, choice(call), tuned(call), std::nullopt);
+  return *(last_ = plans_.emplace(call, std::move(made)).first->second.get());
+}
+
+/// But for the plans that were retired last: the call that asks may lie in one of them.
+void PlanCache::forget_plans() {
+  plans_.clear(), last_ = nullptr;
+  forget_repeated();
+}
+
+void PlanCache::use_rules(AlgorithmRules rules) {
+  forget_plans();
+  retired_.clear();
+  predictions_.clear();
+  context_.rules = std::move(rules);
+}
+
+const CachedPlan& PlanCache::measured_plan(TunedCalls& calls, const Call& call) {
+  const std::size_t candidate = calls.tuner.next_candidate();
+  auto& plans = calls.measured[call];
+  if (plans.size() <= candidate) plans.resize(candidate + 1);
+  auto& plan = plans[candidate];
+  if (!plan) plan = make(call, calls.tuner.choice_of(candidate), &calls, candidate);
+  return *plan;
+}
+
+/// `candidate`: of a call that is measured.
+std::unique_ptr<CachedPlan> PlanCache::make(const Call& call, const Choice& choice,
+                                            TunedCalls* tuned,
+                                            std::optional<std::size_t> candidate) const {
+  log_choice(call, choice, candidate.has_value());
+  HostPlan plan{ProvenPlans::of_process().make(call, choice, context_.hosts, context_.self,
+                                               context_.limits, context_.layout, context_.proofs)};
+  hooks_.plan_made(plan);
+  auto made = std::make_unique<CachedPlan>(std::move(plan), tuned, candidate.has_value());
+  made->candidate = candidate.value_or(0);
+  made->extent = call.extent(context_.hosts.ranks());
+  set_timed(*made);
+  return made;
+}
+
+/// All ranks choose alike: the first one speaks.
+void PlanCache::log_choice(const Call& call, const Choice& choice, bool is_candidate) const {
+  if (context_.self != Rank{0} || call.purpose != Purpose::caller) return;
+  if (!log().shows(is_candidate ? Log::Level::debug : Log::Level::info)) return;
+  const auto text =
+      fmt::format("{}: {} {}", to_string(call), choice.algorithm->name, choice.manner());
+  if (is_candidate)
+    log().debug("{}, a candidate that is timed", text);
+  else
+    log().info("{}, {}", text, choice.reason);
+}
+
+void PlanCache::set_timed(CachedPlan& plan) const {
+  plan.timed = plan.measured || (times_calls_ && plan.plan.call.purpose == Purpose::caller);
+}
+
+void PlanCache::time_calls(bool all) {
+  times_calls_ = all;
+  for (auto& [call, plan] : plans_) set_timed(*plan);
+  for (auto& plan : retired_) set_timed(*plan);
+  for (auto& [kind, calls] : tuned_)
+    for (auto& [call, candidates] : calls.measured)
+      for (auto& plan : candidates)
+        if (plan) set_timed(*plan);
+}
+
+/// The tuner's choice, or else the model's.
+Choice PlanCache::choice(const Call& call) {
+  if (autotunes(call))
+    if (const auto found = tuned_.find(typical(call)); found != tuned_.end())
+      return found->second.tuner.choice();
+  return predicted(call);
+}
+
+/// The model's choice, which does not change. Choosing takes much longer than making a plan: calls
+/// of about the same size share one choice. Agreements on times are rare: they make do with a
+/// choice that costs next to nothing.
+Choice PlanCache::predicted(const Call& call) {
+  if (call.purpose == Purpose::decision)
+    if (auto first = first_choice(call, context_.hosts, context_.links)) return std::move(*first);
+  const bool commutative = !call.user || call.user->commutative;
+  const auto choose_for = [&](const Call& c) {
+    return choose(c, context_.hosts, context_.rules, commutative, context_.links,
+                  context_.measured.get());
+  };
+  if (!context_.rules.empty() || has_counts(call.collective)) return choose_for(call);
+  const Call key = typical(call);
+  if (predictions_.size() >= most_plans) predictions_.clear();
+  const auto found = predictions_.find(key);
+  return found != predictions_.end() ? found->second
+                                     : predictions_.emplace(key, choose_for(key)).first->second;
+}
+
+std::vector<MeasuredCell> PlanCache::autotuned() const {
+  std::map<std::pair<Collective, Bytes>, MeasuredCell> cells;
+  const int ranks = context_.hosts.ranks();
+  for (const auto& [kind, calls] : tuned_) {
+    auto ways = calls.tuner.measured();
+    if (ways.empty() || !is_measured_kind(kind)) continue;
+    const Bytes bytes = kind.extent(ranks);
+    MeasuredCell& cell = cells[{kind.collective, bytes}];
+    if (!cell.ways.empty() && kind.type != DataType::f32) continue;
+    const auto rounds = static_cast<double>(calls.tuner.rounds());
+    cell = {kind.collective,       ranks,          context_.hosts.count(), bytes,
+            rounds / (rounds + 1), std::move(ways)};
+  }
+  const auto all = cells | std::views::values;
+  return {all.begin(), all.end()};
+}
+
+Choice PlanCache::message_choice(Rank peer, Bytes bytes) const {
+  const Hosts pair{
+      std::vector{context_.hosts.host_of(context_.self), context_.hosts.host_of(peer)}};
+  const Call call{.collective = Collective::broadcast,
+                  .type = DataType::u8,
+                  .shape = {.count = Elements{bytes.value()}}};
+  return choose(typical(call), pair, {}, true, context_.links);
+}
+
+/// All calls of a kind are tuned, or none. What a profile knows needs no measurement.
+bool PlanCache::autotunes(const Call& call) const {
+  return context_.autotunes && call.purpose == Purpose::caller &&
+         may_be_tuned(call, context_.hosts, context_.links) && !is_profiled(typical(call));
+}
+
+bool PlanCache::is_profiled(const Call& call) const {
+  const int ranks = context_.hosts.ranks();
+  return context_.measured && is_measured_kind(call) &&
+         !context_.measured->at(call.collective, ranks, context_.hosts.count(), call.extent(ranks))
+              .ways.empty();
+}
+
+/// The kind of a call; null where it is not tuned. The same on all ranks.
+TunedCalls* PlanCache::tuned(const Call& call) {
+  if (!autotunes(call)) return nullptr;
+  const Call key = typical(call);
+  const auto found = tuned_.find(key);
+  if (found != tuned_.end()) return &found->second;
+  if (tuned_.size() >= most_tuned) return nullptr;
+  const auto first = first_choice(key, context_.hosts, context_.links);
+  TunedCalls calls{first ? Autotuner{*first, key.extent(context_.hosts.ranks())} : tuner_of(key)};
+  hooks_.buffers_may_have_changed();  // a program that makes other calls may use other buffers
+  return &tuned_.emplace(key, std::move(calls)).first->second;
+}
+
+/// Simulates all candidates, which takes much longer than a short call.
+Autotuner PlanCache::tuner_of(const Call& key) const {
+  return {tuning_candidates(key, context_.hosts, context_.links, context_.shorter_blocks_from),
+          key.collective, key.extent(context_.hosts.ranks()), context_.links.shares_cores};
+}
+
+bool PlanCache::is_settled(const Call& call) const {
+  if (!autotunes(call)) return true;
+  const auto found = tuned_.find(typical(call));
+  return found != tuned_.end() ? found->second.tuner.settled() : tuned_.size() >= most_tuned;
+}
+
+bool PlanCache::has_lasting_choice(const Call& call) const {
+  if (!is_settled(call)) return false;
+  const auto found = autotunes(call) ? tuned_.find(typical(call)) : tuned_.end();
+  return found == tuned_.end() || !found->second.tuner.is_provisional();
+}
+
+/// Plans of these calls are no longer handed out, though some may still have to run.
+void PlanCache::begin_round(TunedCalls& calls, const Call& call) {
+  if (!hooks_.plans_in_use()) retired_.clear();
+  retired_.reserve(retired_.size() + plans_.size());
+  for (auto plan = plans_.begin(); plan != plans_.end();) {
+    const auto next = std::next(plan);
+    if (plan->second->tuned == &calls) retired_.push_back(std::move(plans_.extract(plan).mapped()));
+    plan = next;
+  }
+  last_ = nullptr;
+  forget_repeated();
+  if (calls.tuner.is_for_first_calls()) {
+    calls.tuner = tuner_of(typical(call));
+    calls.tuner.follow_first_calls();
+  } else {
+    calls.tuner.begin_round();
+  }
+  if (calls.tuner.bytes() >= worth_huge_pages) hooks_.buffers_may_have_changed();
+}
+
+void PlanCache::decide(TunedCalls& calls, std::span<const double> greatest) {
+  calls.tuner.decide(greatest);
+  if (calls.tuner.decided()) calls.measured.clear();
+}
+
+/// An agreement costs as much as a barrier, so most calls have none.
+std::shared_ptr<const Call> PlanCache::visibility_agreement(const Call& call) {
+  if (last_without_agreement_ && *last_without_agreement_ == call) return nullptr;
+  if (call.purpose != Purpose::caller) return nullptr;
+  if (agreements_.size() >= most_plans) agreements_.clear(), last_without_agreement_ = nullptr;
+  auto [entry, is_new] = agreements_.try_emplace(call);
+  if (is_new && needs_visibility_agreement(call))
+    entry->second =
+        std::make_shared<const Call>(agreement_on_visibility(std::make_shared<const Call>(call)));
+  if (!entry->second) last_without_agreement_ = &entry->first;
+  return entry->second;
+}
+
+/// Whether mapped buffers would change the choice and save more than the agreement costs.
+bool PlanCache::needs_visibility_agreement(const Call& call) {
+  if (!context_.maps_buffers) return false;
+  const Choice plain = predicted(call);
+  const Choice agreement = predicted(agreement_on_visibility(nullptr));
+  const auto saves = [&](PeerMappedBuffers peer_mapped) {
+    Call mapped = call;
+    mapped.peer_mapped = peer_mapped;
+    const Choice other = predicted(mapped);
+    const bool differs = other.algorithm != plain.algorithm || other.protocol != plain.protocol;
+    return differs && plain.nanoseconds - other.nanoseconds > agreement.nanoseconds;
+  };
+  return saves(PeerMappedBuffers::all) || saves(PeerMappedBuffers::inputs);
+}
+
+}  // namespace capstan

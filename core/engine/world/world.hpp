@@ -1,0 +1,48 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "capstan/settings.hpp"
+#include "capstan/store.hpp"
+#include "capstan/unique_id.hpp"
+#include "core/bootstrap/launchers/launch.hpp"
+#include "core/engine/run/engine.hpp"
+
+namespace capstan {
+
+// Worlds and groups are made here: ranks find each other through the store, agree on the machine,
+// exchange addresses, connect their transports and start their engines.
+
+/// One rank's part of a communicator.
+struct Member {
+  std::unique_ptr<Engine> engine;
+};
+
+/// The world that a launcher has started. Throws BootstrapError, TimedOut, InvalidArgument.
+Member join_launched_world(const Launch& launch, const Settings& settings);
+
+/// The world of the ranks that have got `id`.
+Member join_world(const UniqueId& id, int rank, int size, const Settings& settings);
+
+/// The world of the ranks that meet under `prefix` in a store of the program.
+Member join_world(std::shared_ptr<Store> store, int rank, int size, const std::string& prefix,
+                  const Settings& settings);
+
+/// A world of threads of this process, entry r for rank r.
+std::vector<Member> make_thread_world(int ranks, const Settings& settings);
+
+/// A communicator of some ranks of `parent`. All ranks of `parent` call this. `members` are the
+/// ranks of this rank's group, in order. A rank in no group passes none, and gets no result.
+/// `purpose`: what the program has called. Throws BootstrapError on all ranks when some cannot
+/// connect.
+std::optional<Member> make_group(Member& parent, const std::vector<Rank>& members, Purpose purpose);
+/// The same where the members alone call it, this rank among them. Groups that the same ranks form
+/// at the same time need different tags, from 0 to Messages::largest_group_tag.
+Member make_group_of_members(Member& parent, const std::vector<Rank>& members, int tag);
+/// The same for all ranks, with other rules for algorithms (Settings::algorithm).
+Member make_twin(Member& parent, const std::string& rules);
+
+}  // namespace capstan

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/schedule/selection/measured_times.hpp"
+#include "core/schedule/selection/model_scale.hpp"
+#include "topology/machine.hpp"
+
+namespace capstan {
+
+/// A machine as far as it decides which candidate is the fastest.
+struct Fingerprint {
+  std::string id;           ///< 16 hexadecimal digits of the description
+  std::string description;  ///< "AMD EPYC, 1 package, 1 NUMA node, 4 cores, L2 512 KiB, ..."
+
+  static Fingerprint of(const Machine& machine);
+};
+
+/// Cells that were measured together.
+struct MeasuredGroup {
+  int ranks = 0, hosts = 1;
+  std::string network{};     ///< between hosts: "tcp", "ofi" or "verbs"; empty on one host
+  std::string date{};        ///< UTC, as 2026-11-25T06:00:00Z
+  std::string under_load{};  ///< the command that ran beside; empty: none
+  std::vector<MeasuredCell> cells{};
+  std::optional<ModelScale> model{};  ///< fitted to what was measured; none: nothing was fitted
+
+  /// The cell of these calls; null if there is none.
+  const MeasuredCell* find(Collective collective, Bytes bytes) const;
+  /// Adds a cell in the place of the one of the same calls, if there is one.
+  void put(MeasuredCell cell);
+};
+
+/// The measurements of `capstan tune` on one machine. docs/profile.schema.json describes the file.
+struct Profile {
+  static constexpr int format = 1;
+
+  std::string version;  ///< of Capstan
+  Fingerprint machine;
+  std::vector<MeasuredGroup> groups{};
+
+  /// The group, or a new one.
+  MeasuredGroup& group(int ranks, int hosts, const std::string& network);
+};
+
+/// Reads a profile. Throws InvalidArgument: "FILE:LINE:COLUMN: what is wrong; remedy".
+Profile parse_profile(std::string_view text, const std::string& file);
+std::string to_json(const Profile& profile);
+
+/// The times in a profile of calls between hosts over this network, and on one host. `file` is
+/// named in explanations.
+MeasuredTimes measured_times(const Profile& profile, const std::string& network,
+                             const std::string& file);
+
+/// The scales of the model in a profile, for calls between hosts over this network and on one host.
+ModelScales model_scales(const Profile& profile, const std::string& network);
+
+/// Why a profile says nothing about this machine and this version; empty: it does.
+std::string mismatch(const Profile& profile, const Fingerprint& machine);
+
+}  // namespace capstan

@@ -1,0 +1,141 @@
+#include "core/schedule/selection/candidates.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/schedule/selection/selector.hpp"
+
+namespace capstan {
+namespace {
+
+/// Whether copies by the kernel may be fast where ranks share cores. Copies from small pages are
+/// several times as slow there.
+bool kernel_may_be_fast(const Call& call, const Hosts& hosts, const LinkModel& model) {
+  const Call kind = typical(call);
+  return model.huge_pages && kind.extent(hosts.ranks()) >= model.long_call &&
+         shortest_buffer(kind, hosts.ranks()) >= worth_huge_pages;
+}
+
+/// Whether copies by the kernel have to be measured to be chosen.
+bool needs_tuning(Protocol protocol, const Call& call, const LinkModel& model) {
+  return reads_buffers(protocol) && call.peer_mapped == PeerMappedBuffers::none &&
+         model.shares_cores;
+}
+
+}  // namespace
+
+std::string why(Obstacle obstacle, const Algorithm& algorithm) {
+  switch (obstacle) {
+    case Obstacle::none:
+      break;
+    case Obstacle::ranks:
+      return fmt::format("made for up to {} ranks", algorithm.max_ranks);
+    case Obstacle::hosts:
+      return algorithm.requirement == Requires::uniform_hosts
+                 ? "made for several hosts of equally many ranks, two or more"
+                 : "made for several hosts, some with several ranks";
+    case Obstacle::order:
+      return "the operation is not commutative, and this changes the order of ranks";
+    case Obstacle::protocol:
+      return "does not run in this protocol here";
+    case Obstacle::peers:
+      return "ranks cannot read each other's memory (capstan doctor says why)";
+    case Obstacle::shared_cores:
+      return "copies by the kernel are slow where ranks share cores";
+    case Obstacle::packet_length:
+      return "its packets are longer than a slot";
+    case Obstacle::same:
+      return "the same as in packets of its own";
+  }
+  return "";
+}
+
+Obstacle obstacle(const Algorithm& algorithm, const Hosts& hosts, bool commutative) {
+  if (hosts.ranks() > algorithm.max_ranks) return Obstacle::ranks;
+  if (!algorithm.suits(hosts)) return Obstacle::hosts;
+  return commutative || algorithm.guarantees.ordered ? Obstacle::none : Obstacle::order;
+}
+
+Obstacle obstacle(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts,
+                  const Call& call, const LinkModel& model, bool wanted) {
+  if (!runs_in(algorithm, protocol, hosts)) return Obstacle::protocol;
+  if (reads_buffers(protocol) && !model.reads_peers) return Obstacle::peers;
+  const bool tuned = !wanted && needs_tuning(protocol, call, model);
+  if (tuned && !kernel_may_be_fast(call, hosts, model)) return Obstacle::shared_cores;
+  if (in_packets(protocol) && !fits_packets(algorithm, protocol, hosts, call))
+    return Obstacle::packet_length;
+  return Obstacle::none;
+}
+
+std::vector<Candidate> candidates_of(const Algorithm& algorithm, const Hosts& hosts,
+                                     const Call& call, const LinkModel& model,
+                                     std::optional<Protocol> wanted) {
+  // Schedules that were added may exist for the call's own root and counts only.
+  Predictor predictor{algorithm, hosts, algorithm.source ? call : typical(call), model};
+  std::vector<Candidate> candidates;
+  for (const Protocol protocol : all_protocols) {
+    if (wanted && protocol != *wanted) continue;
+    if (obstacle(algorithm, protocol, hosts, call, model, wanted.has_value()) != Obstacle::none)
+      continue;
+    const PredictedTime time = predictor.predict(protocol);
+    const double nanoseconds = time.total();
+    // The same time also results where declared costs are used, which do not know what is shared.
+    const bool shares_nothing = protocol == Protocol::shared_inline_packets &&
+                                !candidates.empty() && candidates.back().nanoseconds == nanoseconds;
+    const bool tuned = !wanted && needs_tuning(protocol, call, model);
+    if (!shares_nothing) candidates.push_back({&algorithm, protocol, nanoseconds, time, tuned});
+  }
+  return candidates;
+}
+
+bool is_reproducible(const Algorithm& algorithm, const Call& call) {
+  return !reduces(call.collective) || !rounds(call) || algorithm.guarantees.rank_ordered_sum;
+}
+
+bool stays_reproducible(const Call& call, int ranks) {
+  constexpr int most_of_all_reduce = 16, most_of_reduce = 4;
+  if (!reduces(call.collective) || !rounds(call)) return true;
+  return (call.collective == Collective::all_reduce && ranks <= most_of_all_reduce) ||
+         (call.collective == Collective::reduce && ranks <= most_of_reduce);
+}
+
+bool agree(const Algorithm& a, const Algorithm& b, const Call& call) {
+  return &a == &b || (is_reproducible(a, call) && is_reproducible(b, call));
+}
+
+Candidate best_of(const std::vector<Candidate>& candidates) {
+  Candidate best;
+  for (const Candidate& candidate : candidates)
+    if (candidate.beats(best)) best = candidate;
+  return best;
+}
+
+std::vector<Candidate> untuned(std::vector<Candidate> candidates) {
+  std::erase_if(candidates, &Candidate::needs_tuning);
+  return candidates;
+}
+
+std::vector<const Algorithm*> able(const Call& call, const Hosts& hosts, bool commutative) {
+  std::vector<const Algorithm*> all;
+  for (const Algorithm& algorithm : algorithms(call.collective))
+    if (obstacle(algorithm, hosts, commutative) == Obstacle::none) all.push_back(&algorithm);
+  return all;
+}
+
+std::vector<Candidate> candidates_of(const std::vector<const Algorithm*>& algorithms,
+                                     const Hosts& hosts, const Call& call, const LinkModel& model) {
+  std::vector<Candidate> all;
+  for (const Algorithm* algorithm : algorithms) {
+    const auto protocols = candidates_of(*algorithm, hosts, call, model);
+    all.insert(all.end(), protocols.begin(), protocols.end());
+  }
+  return all;
+}
+
+std::vector<Candidate> candidates_for(const Call& call, const Hosts& hosts, bool commutative,
+                                      const LinkModel& model) {
+  return candidates_of(able(call, hosts, commutative), hosts, call, model);
+}
+
+}  // namespace capstan

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/schedule/selection/predictor.hpp"
+
+namespace capstan {
+
+/// An algorithm in a protocol, with what it is predicted to take.
+struct Candidate {
+  const Algorithm* algorithm = nullptr;
+  Protocol protocol = Protocol::staged;
+  double nanoseconds = std::numeric_limits<double>::infinity();
+  PredictedTime parts{};
+  bool needs_tuning = false;  ///< chosen only after it was measured to be fast
+
+  /// Whether this candidate is faster by more than the rounding of a sum in another order.
+  bool beats(const Candidate& other) const { return nanoseconds < other.nanoseconds * (1 - 1e-9); }
+};
+
+/// The reason why an algorithm in a protocol is no candidate for a call.
+enum class Obstacle : std::uint8_t {
+  none,
+  ranks,          ///< more ranks than it is made for
+  hosts,          ///< made for other hosts
+  order,          ///< the operation is not commutative
+  protocol,       ///< the algorithm does not run in this protocol
+  peers,          ///< ranks cannot read each other's memory
+  shared_cores,   ///< copies by the kernel are slow where ranks share cores
+  packet_length,  ///< its packets exceed a slot
+  same            ///< does the same as the protocol before
+};
+
+/// "ranks cannot read each other's memory (see capstan doctor)".
+std::string why(Obstacle obstacle, const Algorithm& algorithm);
+
+/// The obstacle between a call and an algorithm, whatever the protocol.
+Obstacle obstacle(const Algorithm& algorithm, const Hosts& hosts, bool commutative);
+/// The obstacle between a call and an algorithm in a protocol; never Obstacle::same.
+Obstacle obstacle(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts,
+                  const Call& call, const LinkModel& model, bool wanted);
+
+/// The candidates of one algorithm: in all protocols in which it runs, or in `wanted` only.
+std::vector<Candidate> candidates_of(const Algorithm& algorithm, const Hosts& hosts,
+                                     const Call& call, const LinkModel& model,
+                                     std::optional<Protocol> wanted = {});
+
+/// The algorithms that can run the call.
+std::vector<const Algorithm*> able(const Call& call, const Hosts& hosts, bool commutative);
+
+/// The candidates of these algorithms, which can run the call.
+std::vector<Candidate> candidates_of(const std::vector<const Algorithm*>& algorithms,
+                                     const Hosts& hosts, const Call& call, const LinkModel& model);
+/// The candidates of all algorithms that can run the call.
+std::vector<Candidate> candidates_for(const Call& call, const Hosts& hosts, bool commutative,
+                                      const LinkModel& model);
+
+/// The candidate with the least predicted time, or the first of several. Without candidates, one
+/// without an algorithm that every other one beats.
+Candidate best_of(const std::vector<Candidate>& candidates);
+
+/// The candidates that may be chosen without having been measured.
+std::vector<Candidate> untuned(std::vector<Candidate> candidates);
+
+/// Whether the result of an algorithm is bitwise reproducible, whichever rank computes which part.
+bool is_reproducible(const Algorithm& algorithm, const Call& call);
+
+/// Whether the choice for such calls is reproducible, whatever the model says. It costs nothing on
+/// the modelled machine, as a test holds.
+bool stays_reproducible(const Call& call, int ranks);
+
+/// Whether two algorithms give the same result, bit by bit. A protocol never changes a result.
+bool agree(const Algorithm& a, const Algorithm& b, const Call& call);
+
+}  // namespace capstan

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/engine/run/machine_view.hpp"
+#include "core/schedule/selection/survey.hpp"
+
+namespace capstan::cli {
+
+/// A call that `capstan explain` is asked about, and what decides how it runs.
+struct Question {
+  Call call;
+  MachineView machine;  ///< this machine, as ranks started by `capstan run` would find it
+  AlgorithmRules rules;
+  LinkModel model;
+  bool commutative = true;
+  bool autotuned = false;  ///< the first calls try several candidates
+
+  const Hosts& hosts() const { return machine.hosts; }
+  Survey answer() const {
+    return survey(call, hosts(), rules, commutative, model, machine.measured.get());
+  }
+};
+
+/// This machine with ranks on these hosts, each of them like this one, and the profile that
+/// `settings` name. Starts no ranks.
+MachineView expected_machine(const Hosts& hosts, const Settings& settings);
+
+/// The collectives whose calls have one length, without counts per rank.
+std::vector<std::string> collectives_of_one_length();
+
+/// The call with the length of the largest buffer, in whole elements.
+Call make_call(Collective collective, DataType type, ReduceOp op, int root, Bytes bytes, int ranks);
+
+}  // namespace capstan::cli

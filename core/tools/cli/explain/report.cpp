@@ -1,0 +1,122 @@
+#include "core/tools/cli/explain/report.hpp"
+
+#include <fmt/format.h>
+
+#include <map>
+
+namespace capstan::cli {
+namespace {
+
+std::string world_of(const Question& question) {
+  const Hosts& hosts = question.hosts();
+  return fmt::format("{} rank{} on {} host{}", hosts.ranks(), hosts.ranks() == 1 ? "" : "s",
+                     hosts.count(), hosts.count() == 1 ? "" : "s");
+}
+
+/// Where a decision comes from, with what may change it later.
+std::string source_text(const Question& question, const Survey& survey) {
+  switch (survey.decision.source) {
+    case Source::rule:
+      return "a rule (CAPSTAN_ALGORITHM or --rules)";
+    case Source::profile:
+      return question.machine.measured->origin();
+    case Source::model:
+      break;
+  }
+  std::string text = "the model";
+  if (!question.machine.scales.empty()) text += ", fitted to this machine";
+  if (question.autotuned)
+    text +=
+        "; the first calls then try several candidates (CAPSTAN_AUTOTUNE=1) and take the fastest";
+  return text;
+}
+
+std::string line_of(const SurveyedWay& way) {
+  const auto time = [](double nanoseconds) { return fmt::format("{:.2f}", nanoseconds / 1000); };
+  const auto part = [&](double PredictedTime::* member) {
+    return way.predicted ? time((*way.predicted).*member) : "-";
+  };
+  return fmt::format("{} {:<38} {:>11} {:>9} {:>10} {:>10} {:>9} {:>10}  {}\n",
+                     way.chosen ? '*' : ' ', full_name(way.algorithm->name, way.protocol),
+                     way.predicted ? time(way.predicted->total()) : "-",
+                     part(&PredictedTime::latency), part(&PredictedTime::bandwidth),
+                     part(&PredictedTime::reduction), part(&PredictedTime::waiting),
+                     way.measured ? time(*way.measured) : "-", way.verdict);
+}
+
+nlohmann::json to_json(const SurveyedWay& way) {
+  nlohmann::json json{{"algorithm", way.algorithm->name},
+                      {"protocol", word_for(way.protocol)},
+                      {"chosen", way.chosen},
+                      {"verdict", way.verdict},
+                      {"predicted", nullptr},
+                      {"measured", nullptr}};
+  if (way.measured) json["measured"] = *way.measured / 1000;
+  if (const auto& time = way.predicted)
+    json["predicted"] = {{"total", time->total() / 1000},
+                         {"latency", time->latency / 1000},
+                         {"bandwidth", time->bandwidth / 1000},
+                         {"reduction", time->reduction / 1000},
+                         {"waiting", time->waiting / 1000}};
+  return json;
+}
+
+}  // namespace
+
+std::string to_text(const Question& question, const Survey& survey) {
+  const Choice& choice = survey.decision.choice;
+  std::string text =
+      fmt::format("{}, {} bytes, on {}\n", to_string(question.call),
+                  question.call.extent(question.hosts().ranks()).value(), world_of(question));
+  text += fmt::format("chosen:   {} ({}), {}\n", choice.algorithm->name, choice.algorithm->summary,
+                      choice.manner());
+  text +=
+      fmt::format("because:  {}\ndecided by: {}\n", choice.reason, source_text(question, survey));
+  if (rounds(question.call) && !choice.algorithm->guarantees.same_sums)
+    text += "bits:     ranks add in different orders: refused unless CAPSTAN_SAME_BITS=0\n";
+  for (const std::string& rule : survey.rules_passed_over)
+    text += fmt::format("a rule cannot be followed: {}\n", rule);
+  text += fmt::format("\nmicroseconds\n  {:<38} {:>11} {:>9} {:>10} {:>10} {:>9} {:>10}  {}\n",
+                      "candidate", "predicted", "= latency", "+bandwidth", "+reduction", "+waiting",
+                      "measured", "verdict");
+  std::map<std::string, std::string> impossible;  // by the reason
+  for (const SurveyedWay& way : survey.ways)
+    if (way.predicted)
+      text += line_of(way);
+    else
+      impossible[way.verdict] += " " + full_name(way.algorithm->name, way.protocol);
+  for (const auto& [reason, names] : impossible)
+    text += fmt::format("not possible: {}:{}\n", reason, names);
+  return text;
+}
+
+nlohmann::json to_json(const Question& question, const Survey& survey) {
+  const Choice& choice = survey.decision.choice;
+  nlohmann::json candidates = nlohmann::json::array();
+  for (const SurveyedWay& way : survey.ways) candidates.push_back(to_json(way));
+  return {{"call", to_string(question.call)},
+          {"bytes", question.call.extent(question.hosts().ranks()).value()},
+          {"ranks", question.hosts().ranks()},
+          {"hosts", question.hosts().count()},
+          {"algorithm", choice.algorithm->name},
+          {"protocol", word_for(choice.protocol)},
+          {"times_shorter_blocks", choice.times_shorter},
+          {"same_sums", choice.algorithm->guarantees.same_sums},
+          {"reason", choice.reason},
+          {"decided_by", name_of(survey.decision.source)},
+          {"source", source_text(question, survey)},
+          {"autotuned", question.autotuned && survey.decision.source == Source::model},
+          {"rules_passed_over", survey.rules_passed_over},
+          {"candidates", std::move(candidates)}};
+}
+
+std::string schedule_text(const Question& question, const Choice& choice, Rank rank) {
+  const Schedule schedule =
+      choice.algorithm->schedule(Group::world(question.hosts(), rank), question.call.shape);
+  std::string text = fmt::format("\nschedule of rank {}\n", rank.value());
+  for (std::size_t i = 0; i < schedule.steps().size(); ++i)
+    text += fmt::format("{:>5}  {}\n", i, to_string(schedule, schedule.steps()[i]));
+  return text;
+}
+
+}  // namespace capstan::cli

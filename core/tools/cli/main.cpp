@@ -1,0 +1,77 @@
+#include <exception>
+
+#include "capstan/error.hpp"
+#include "core/tools/cli/commands.hpp"
+#include "core/tools/cli/commit.hpp"
+#include "core/tools/cli/standard_streams.hpp"
+#include "core/tools/cli/usage.hpp"
+#include "core/tools/launcher/complain.hpp"
+
+namespace {
+
+constexpr int failed = 1, wrong_usage = 2;
+
+constexpr const char* examples =
+    "Examples:\n"
+    "  capstan run -n 4 -- ./my_program             start a program as four ranks\n"
+    "  capstan perf all_reduce -n 4 -b 8 -e 256M    measure all-reduce on this machine\n"
+    "  capstan verify                               prove the algorithms right\n"
+    "  capstan export all_reduce --algorithm ring   what each of four ranks does, as a file\n"
+    "  capstan tune                                 measure what is the fastest here\n"
+    "  capstan explain all_reduce --bytes 1M        how a call would run, and why\n"
+    "  capstan calibrate                            what ranks take here, for simulations\n"
+    "  capstan simulate all_reduce -n 4096          what it would take on a cluster\n"
+    "  capstan topo --ranks 8                       where eight ranks would run\n"
+    "  capstan doctor                               what this machine has and what limits it\n"
+    "  capstan settings                             every setting, its value and its source\n\n"
+    "'capstan COMMAND --help' has details. Exit status: 0 if all went well, 1 if not, 2 if the\n"
+    "command cannot be understood; `capstan run` has that of the first rank that failed.";
+
+/// "capstan 0.2.0 (1a2b3c4d5e6f)".
+std::string version_text() {
+  const std::string_view commit = capstan::cli::build_commit();
+  return fmt::format("capstan {}{}", CAPSTAN_VERSION,
+                     commit.empty() ? "" : fmt::format(" ({})", commit));
+}
+
+int run_command(int argc, char** argv) {
+  CLI::App app{"Capstan: collectives whose schedules are data - verified, run, explained",
+               "capstan"};
+  app.set_version_flag("--version", version_text());
+  app.require_subcommand(1);
+  app.footer(examples);
+  app.failure_message(capstan::cli::usage_error);
+  int status = 0;
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  capstan::cli::add_run_command(app, status);
+  capstan::cli::add_perf_command(app, status, arguments);
+  capstan::cli::add_verify_command(app, status);
+  capstan::cli::add_export_command(app, status);
+  capstan::cli::add_tune_command(app, status, arguments);
+  capstan::cli::add_explain_command(app, status, arguments);
+  capstan::cli::add_calibrate_command(app, status, arguments);
+  capstan::cli::add_simulate_command(app, status, arguments);
+  capstan::cli::add_topo_command(app, status);
+  capstan::cli::add_doctor_command(app, status);
+  capstan::cli::add_settings_command(app, status);
+  capstan::cli::add_help_command(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : wrong_usage;
+  } catch (const capstan::InvalidArgument& error) {
+    capstan::launcher::complain("capstan: {}\n", error.what());
+    return wrong_usage;
+  } catch (const std::exception& error) {  // also output that cannot be written
+    capstan::launcher::complain("capstan: {}\n", error.what());
+    return failed;
+  }
+  return status;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  capstan::cli::begin_as_expected();
+  return capstan::cli::with_written_output(run_command(argc, argv));
+}

@@ -1,0 +1,50 @@
+#include "core/tools/cli/options.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <limits>
+
+#include "capstan/error.hpp"
+
+namespace capstan::cli {
+namespace {
+
+/// Limits may be for ever; what is measured takes so long, and has to end.
+constexpr double no_limit = std::numeric_limits<double>::infinity(), longest_measurement = 1e6;
+
+CLI::Validator seconds(bool zero, double most = no_limit) {
+  const auto check = [zero, most](const std::string& text) -> std::string {
+    double value = -1;
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, value);
+    const bool enough = zero ? value >= 0 : value > 0;
+    if (error == std::errc{} && stop == end && enough && value <= most) return "";
+    return fmt::format("'{}' is not a time in seconds{}{}, such as 60 or 0.5", text,
+                       zero ? "" : " above 0",
+                       most < no_limit ? fmt::format(", {} at most", most) : "");
+  };
+  return CLI::Validator{check, "SECONDS"};
+}
+
+}  // namespace
+
+CLI::Validator positive_seconds() {
+  return seconds(false);
+}
+
+CLI::Validator seconds_to_measure() {
+  return seconds(false, longest_measurement);
+}
+
+CLI::Validator seconds_from_zero() {
+  return seconds(true);
+}
+
+void refuse_options(const CLI::App& command, std::initializer_list<const char*> names,
+                    const std::string& why) {
+  for (const char* name : names)
+    if (command.count(name) > 0) throw InvalidArgument(fmt::format("{}: {}", name, why));
+}
+
+}  // namespace capstan::cli

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/tools/launcher/host_options.hpp"
+#include "perf/measure/measure.hpp"
+
+namespace capstan::cli {
+
+/// The options of `capstan perf`.
+struct PerfOptions {
+  std::vector<std::string> collectives{"all_reduce"};
+  std::vector<int> ranks;
+  std::string smallest = "8", largest = "64M";
+  std::uint64_t factor = 2;
+  std::vector<std::string> types{"f32"}, ops{"sum"};
+  std::string algorithm;
+  int root = 0;
+  bool in_place = false;
+  std::vector<std::string> sizes, against;
+  std::string json, chart, trace;
+  launcher::HostOptions where;
+  perf::MeasureOptions measure;
+
+  const std::string& collective() const { return collectives.front(); }
+};
+
+/// All cells that the options select, for one collective. Throws InvalidArgument if there are none.
+std::vector<perf::Cell> cells_of(const PerfOptions& options, int ranks);
+
+/// The sizes of a comparison: those that were asked for, or else some of the range.
+std::vector<Bytes> sizes_of(const PerfOptions& options);
+
+/// Selected pairs of operation and type that are not defined.
+std::vector<std::string> undefined_pairs(const PerfOptions& options);
+
+}  // namespace capstan::cli

@@ -1,0 +1,229 @@
+#include "core/tools/cli/simulate/scenario.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "capstan/error.hpp"
+#include "core/engine/run/machine_view.hpp"
+#include "core/schedule/lowering/plan.hpp"
+#include "core/schedule/selection/selector.hpp"
+#include "core/tools/cli/explain/question.hpp"
+#include "core/tools/cli/sizes.hpp"
+
+namespace capstan::cli {
+namespace {
+
+/// Candidates whose steps exceed this are not simulated beside others.
+constexpr std::uint64_t most_steps_of_candidate = 40'000'000;
+
+Call call_of(const SimulateOptions& options) {
+  const auto type = data_type_named(options.type);
+  const auto op = reduce_op_named(options.op);
+  if (!type) throw InvalidArgument(fmt::format("--type {}: no such type; try f32", options.type));
+  if (!op) throw InvalidArgument(fmt::format("--op {}: no such operation; try sum", options.op));
+  if (options.root >= options.ranks)
+    throw InvalidArgument(
+        fmt::format("--root {}: there are {} ranks, from 0", options.root, options.ranks));
+  return make_call(*collective_named(options.collective), *type, *op, options.root,
+                   parse_size(options.bytes, "--bytes"), options.ranks);
+}
+
+/// The work of a straggler may take so many times as long.
+constexpr double most_slower = 1e6;
+
+double number_of(const std::string& text, const std::string& option, double most) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || !(value >= 0 && value <= most))
+    throw InvalidArgument(
+        fmt::format("{}: '{}' is not a number from 0 to {:g}", option, text, most));
+  return value;
+}
+
+/// Reads NAME=NANOSECONDS,... over `costs`.
+void read_costs(const std::string& text, RankCosts& costs) {
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    const std::string part = text.substr(at, end - at), name = part.substr(0, part.find('='));
+    double* const cost = cost_named(costs, name);
+    if (!cost || name == part)
+      throw InvalidArgument(
+          fmt::format("--costs '{}', column {}: expected NAME=NUMBER with one of {}", text, at + 1,
+                      cost_names()));
+    *cost = number_of(part.substr(name.size() + 1), "--costs " + name, most_property);
+    at = end + 1;
+  }
+}
+
+Hosts hosts_of(int ranks, int each) {
+  if (each >= ranks) return ranks;
+  std::vector<int> host_of;
+  host_of.reserve(static_cast<std::size_t>(ranks));
+  for (int rank = 0; rank < ranks; ++rank) host_of.push_back(rank / each);
+  return Hosts{std::move(host_of)};
+}
+
+/// The cluster that --topology and --fabric describe; options override the file.
+TopologyFile described(const SimulateOptions& options) {
+  TopologyFile file;
+  if (!options.topology.empty()) file = read_topology(options.topology);
+  if (!options.fabric.empty()) file.network = parse_fabric(options.fabric);
+  if (file.network.kind == "rail" && options.topology.empty()) {
+    // A GPU reads its peer over a link of its own, at what an NVLink of the fourth generation
+    // gives.
+    file.ranks_per_host = 8;
+    file.memory = {"nvlink", 700, 1 / 300.0};
+    file.costs = gpu_costs();
+  }
+  if (options.ranks_per_host > 0) file.ranks_per_host = options.ranks_per_host;
+  read_costs(options.costs, file.costs);
+  return file;
+}
+
+Cluster cluster_of(const SimulateOptions& options, const TopologyFile& file) {
+  const int each = std::min(file.ranks_per_host, options.ranks);
+  Cluster cluster{.hosts = hosts_of(options.ranks, each), .fabric = nullptr};
+  cluster.port_per_rank = file.port_per_rank();
+  cluster.costs = file.costs;
+  cluster.memory = file.memory;
+  const int ports = cluster.port_per_rank ? options.ranks : cluster.hosts.count();
+  try {
+    cluster.fabric = make_fabric(file.network, ports, cluster.port_per_rank ? each : 1);
+  } catch (const InvalidArgument& error) {
+    const std::string place = options.fabric.empty() ? file.network_place : "--fabric";
+    throw InvalidArgument(fmt::format("{}{}{}", place, place.empty() ? "" : ": ", error.what()));
+  }
+  return cluster;
+}
+
+Disturbance disturbance_of(const SimulateOptions& options) {
+  Disturbance disturbance;
+  const auto ranks = static_cast<std::size_t>(options.ranks);
+  if (options.skew_us > 0) {
+    std::mt19937_64 random{options.seed};
+    std::uniform_real_distribution<double> late{0, options.skew_us * 1000};
+    for (std::size_t rank = 0; rank < ranks; ++rank) disturbance.late.push_back(late(random));
+  }
+  for (const std::string& straggler : options.stragglers) {
+    const std::size_t colon = std::min(straggler.find(':'), straggler.size());
+    const int rank = whole_number(straggler.substr(0, colon), "--straggler");
+    if (rank >= options.ranks || colon == straggler.size())
+      throw InvalidArgument(
+          fmt::format("--straggler {}: expected RANK:FACTOR with a rank below {}, such as 3:2.5",
+                      straggler, options.ranks));
+    disturbance.slower.resize(ranks, 1);
+    disturbance.slower[static_cast<std::size_t>(rank)] =
+        number_of(straggler.substr(colon + 1), "--straggler " + straggler, most_slower);
+  }
+  return disturbance;
+}
+
+}  // namespace
+
+Scenario::Scenario(const SimulateOptions& options)
+    : options_(options),
+      file_(described(options)),
+      cluster_(cluster_of(options, file_)),
+      call_(call_of(options)),
+      disturbance_(disturbance_of(options)) {
+  add_ways();
+  simulate();
+}
+
+std::string Scenario::own_choice() const {
+  const Choice choice = choose(call_, cluster_.hosts, AlgorithmRules{});
+  return fmt::format("{}, {}", full_name(choice.algorithm->name, choice.protocol), choice.reason);
+}
+
+void Scenario::add_ways() {
+  std::optional<Protocol> wanted;
+  if (!options_.protocol.empty()) wanted = protocol_named(options_.protocol);
+  for (const Algorithm& algorithm : algorithms(call_.collective)) {
+    if (!options_.algorithm.empty() && algorithm.name != options_.algorithm) continue;
+    for (const Protocol protocol : {Protocol::staged, Protocol::inline_packets})
+      if (!wanted || protocol == *wanted) add_way(algorithm, protocol);
+  }
+  if (ways_.empty() && !options_.algorithm.empty())
+    static_cast<void>(algorithm_named(call_.collective, options_.algorithm));  // throws
+  if (std::ranges::none_of(ways_, [](const Way& way) { return way.verdict.empty(); }))
+    throw InvalidArgument(
+        fmt::format("no way is left to run {} on {} ranks{}", to_string(call_), options_.ranks,
+                    ways_.empty() ? std::string{} : ": " + ways_.front().verdict));
+}
+
+void Scenario::add_way(const Algorithm& algorithm, Protocol protocol) {
+  Way way{.call = {.call = call_, .algorithm = &algorithm, .protocol = protocol}};
+  way.call.disturbance = disturbance_;
+  way.call.every_rank = options_.every_rank;
+  const int ranks = options_.ranks;
+  if (ranks > algorithm.max_ranks) {
+    way.verdict = fmt::format("made for up to {} ranks", algorithm.max_ranks);
+  } else if (!algorithm.suits(cluster_.hosts)) {
+    way.verdict = "made for several hosts with several ranks";
+  } else if (in_packets(protocol) && !fits_packets(algorithm, protocol, cluster_.hosts, call_)) {
+    way.verdict = "its packets are longer than a slot";
+  } else {
+    const Bytes usual = block_bytes(ranks, MachineView{}.chunk);
+    const Bytes longest = options_.block.empty() ? usual : parse_size(options_.block, "--block");
+    const Bytes rounding = bytes_of(staging_unit, Bytes{8}) * static_cast<std::uint64_t>(ranks + 1);
+    const Choice choice{.algorithm = &algorithm, .protocol = protocol};
+    way.call.block = block_length(call_, choice, cluster_.hosts, {.block = longest},
+                                  SlotLayout{ranks, longest + rounding});
+  }
+  ways_.push_back(std::move(way));
+}
+
+/// Simulates in the order of least times, which finds a good way early.
+void Scenario::simulate() {
+  const auto candidates =
+      std::ranges::count_if(ways_, [](const Way& w) { return w.verdict.empty(); });
+  const bool competes = candidates > 1 && options_.algorithm.empty();
+  for (Way& way : ways_)
+    if (way.verdict.empty() && candidates > 1) way.least = least_time(way.call, cluster_);
+  std::ranges::stable_sort(
+      ways_, {}, [](const Way& way) { return std::pair{!way.verdict.empty(), way.least}; });
+  double best = std::numeric_limits<double>::infinity();
+  for (Way& way : ways_) {
+    if (!way.verdict.empty()) continue;
+    if (way.least >= best) {
+      way.verdict = "not simulated: it takes at least as long";
+      continue;
+    }
+    if (competes && steps_of(way.call, cluster_) > most_steps_of_candidate) {
+      way.verdict = "not simulated: too many steps beside others; name it by --algorithm";
+      continue;
+    }
+    Forecast found = forecast(way.call, cluster_);
+    way.time = found.time;
+    way.split = found.split;
+    if (found.time < best) best = found.time, best_ = std::move(found);
+  }
+  if (std::isinf(best)) refuse_all();
+  std::ranges::stable_sort(ways_, {}, [](const Way& way) {
+    return way.time.value_or(std::numeric_limits<double>::infinity());
+  });
+  for (Way& way : ways_)
+    if (way.time && way.verdict.empty())
+      way.verdict = &way == &ways_.front() ? "the fastest"
+                                           : fmt::format("{:.2f} times as long", *way.time / best);
+}
+
+void Scenario::refuse_all() const {
+  throw InvalidArgument(
+      fmt::format("{} on {} ranks: every candidate has more than {} steps: name one by `capstan "
+                  "simulate --algorithm`, such as {}, or take fewer ranks",
+                  to_string(call_), options_.ranks, most_steps_of_candidate,
+                  ways_.front().call.algorithm->name));
+}
+
+CriticalPath Scenario::critical_path() const {
+  return capstan::critical_path(best_.run, ways_.front().call.disturbance);
+}
+
+}  // namespace capstan::cli

@@ -1,0 +1,38 @@
+#include "core/tools/cli/standard_streams.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <iostream>
+
+#include "core/tools/launcher/complain.hpp"
+
+namespace capstan::cli {
+
+void begin_as_expected() {
+  // In this order, as open() gives the lowest number. Nothing can be written to standard output
+  // then, so that a lost result is noticed.
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+      static_cast<void>(!::open("/dev/null", fd == STDOUT_FILENO ? O_RDONLY : O_RDWR));
+  ::signal(SIGCHLD, SIG_DFL);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+int with_written_output(int status) {
+  errno = 0;
+  const bool written =
+      std::cout.flush().good() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (written || status != 0) return status;
+  launcher::complain("capstan: the results could not be written to standard output{}{}\n",
+                     errno ? ": " : "", errno ? std::strerror(errno) : "");
+  return 1;
+}
+
+}  // namespace capstan::cli

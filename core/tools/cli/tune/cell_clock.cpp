@@ -1,0 +1,86 @@
+#include "core/tools/cli/tune/cell_clock.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "core/bootstrap/launchers/launch.hpp"
+#include "core/engine/run/machine_view.hpp"
+#include "core/schedule/selection/candidates.hpp"
+
+namespace capstan::cli {
+namespace {
+
+/// The rule that makes calls run in this way.
+AlgorithmRules rule_for(Collective collective, const MeasuredWay& way) {
+  return AlgorithmRules::parse(fmt::format("{}:{}", name_of(collective), name_of(way)));
+}
+
+}  // namespace
+
+Member join_to_measure() {
+  Settings settings = Settings::from_environment();
+  settings.autotune = false;
+  settings.algorithm.clear();
+  settings.profile = "none";
+  return join_launched_world(detect_launch(process_environment()), settings);
+}
+
+CellClock::CellClock(Engine& engine, const perf::Cell& cell, std::byte* input, std::byte* output)
+    : engine_(engine),
+      exchange_(engine),
+      checked_(check(perf::request_of(cell, engine.rank(), engine.size(), input, output),
+                     engine.rank(), engine.size())),
+      candidates_(predicted()),
+      expected_(candidates_.ways) {}
+
+MeasuredCell CellClock::predicted() const {
+  const Hosts& hosts = engine_.machine().hosts;
+  const LinkModel model = link_model(engine_.machine(), engine_.settings());
+  MeasuredCell cell{checked_.call.collective, hosts.ranks(), hosts.count(),
+                    checked_.call.extent(hosts.ranks())};
+  for (const Candidate& each : candidates_for(checked_.call, hosts, true, model))
+    cell.ways.push_back({each.algorithm, each.protocol, 1, each.nanoseconds});
+  return cell;
+}
+
+std::vector<double> CellClock::times(const std::vector<MeasuredWay>& ways, double turn,
+                                     double most_calls) {
+  std::vector<double> own;
+  for (const MeasuredWay& way : ways) {
+    engine_.use_rules(rule_for(checked_.call.collective, way));
+    run();
+    const int calls =
+        static_cast<int>(std::clamp(turn / expected(way).nanoseconds, 1.0, most_calls));
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < calls; ++i) run();
+    const std::chrono::duration<double, std::nano> elapsed =
+        std::chrono::steady_clock::now() - start;
+    own.push_back(elapsed.count() / calls);
+  }
+  engine_.use_rules({});
+  const auto all = greatest(own);
+  for (std::size_t i = 0; i < ways.size(); ++i) expected(ways[i]).nanoseconds = all[i];
+  return all;
+}
+
+/// The last known time of a way; that of a new one is not known.
+MeasuredWay& CellClock::expected(const MeasuredWay& way) {
+  const auto found = std::ranges::find_if(
+      expected_, [&](const MeasuredWay& each) { return each.is_same_way(way); });
+  if (found != expected_.end()) return *found;
+  MeasuredWay& added = expected_.emplace_back(way);
+  added.nanoseconds = 1e9;
+  return added;
+}
+
+std::vector<double> CellClock::greatest(const std::vector<double>& own) {
+  std::vector<double> all(own.size());
+  if (!own.empty())
+    exchange_.run({.combine = Combine::greatest, .type = DataType::f64, .count = own.size()},
+                  own.data(), all.data());
+  return all;
+}
+
+}  // namespace capstan::cli

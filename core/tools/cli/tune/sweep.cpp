@@ -1,0 +1,168 @@
+#include "core/tools/cli/tune/sweep.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "capstan/error.hpp"
+#include "capstan/version.hpp"
+#include "core/engine/run/agreement.hpp"
+#include "core/engine/run/engine.hpp"
+#include "core/profiles/cell_sweep.hpp"
+#include "core/profiles/fit_model.hpp"
+#include "core/profiles/write_profile.hpp"
+#include "core/tools/cli/tune/cell_clock.hpp"
+#include "core/tools/cli/tune/progress_bar.hpp"
+#include "perf/measure/cell.hpp"
+#include "topology/machine.hpp"
+
+namespace capstan::cli {
+namespace {
+
+/// Sweeps over the cells of a plan, as one rank.
+class Sweep {
+ public:
+  Sweep(const SweepPlan& plan, Engine& engine)
+      : plan_(plan),
+        engine_(engine),
+        exchange_(engine),
+        memory_(std::ranges::max(plan.sizes).value() + 4096),
+        output_(memory_.size()) {}
+
+  int run() {
+    if (is_first()) profile_ = profile_to_continue(plan_);
+    const auto cells = cells_to_measure();
+    if (is_first()) say_what_is_known(cells.size());
+    ProgressBar bar{cells.size(), is_first() && ::isatty(STDERR_FILENO) != 0};
+    for (const perf::Cell& cell : cells) {
+      bar.show(fmt::format("{} of {} bytes", name_of(cell.collective), extent(cell).value()));
+      const MeasuredCell measured = measure(cell);
+      bar.step();
+      if (is_first()) keep(measured);
+    }
+    if (is_first()) fit();
+    if (is_first()) fmt::print("{} cells measured; the profile is {}\n", cells.size(), plan_.file);
+    return 0;
+  }
+
+ private:
+  bool is_first() const { return engine_.rank() == 0; }
+  Bytes extent(const perf::Cell& cell) const {
+    return bytes_of(cell.contract(engine_.size()).extent(), size_of(cell.type));
+  }
+  std::string network() const {
+    const MachineView& machine = engine_.machine();
+    return machine.hosts.single() ? "" : std::string{word_for(machine.network)};
+  }
+  MeasuredGroup& group() {
+    return profile_.group(engine_.size(), engine_.machine().hosts.count(), network());
+  }
+
+  /// The cells that rank 0's file lacks.
+  std::vector<perf::Cell> cells_to_measure() {
+    std::vector<perf::Cell> cells;
+    for (const Collective collective : plan_.collectives)
+      for (const Bytes size : plan_.sizes) {
+        cells.push_back(perf::usual_cell_of(collective, size, engine_.size()));
+        const auto same = [&](const perf::Cell& other) {
+          return other.collective == collective && other.shape == cells.back().shape;
+        };
+        if (std::count_if(cells.begin(), cells.end(), same) > 1) cells.pop_back();
+      }
+    std::vector<double> known(cells.size()), all(cells.size());
+    if (is_first())
+      for (std::size_t i = 0; i < cells.size(); ++i) known[i] = is_known(cells[i]);
+    agree(known, all);
+    std::vector<perf::Cell> wanted;
+    for (std::size_t i = 0; i < cells.size(); ++i)
+      if (all[i] == 0) wanted.push_back(cells[i]);
+    return wanted;
+  }
+
+  bool is_known(const perf::Cell& cell) {
+    const MeasuredGroup& known = group();
+    return known.under_load == plan_.under_load &&
+           known.find(cell.collective, extent(cell)) != nullptr;
+  }
+
+  void say_what_is_known(std::size_t cells) {
+    const std::size_t all = plan_.collectives.size() * plan_.sizes.size();
+    if (cells < all)
+      fmt::print("{} of {} cells are known or the same as others: --restart measures them again\n",
+                 all - cells, all);
+    std::fflush(stdout);
+  }
+
+  void keep(const MeasuredCell& measured) {
+    MeasuredGroup& known = group();
+    if (known.under_load != plan_.under_load) known.cells.clear();
+    known.put(measured);
+    known.under_load = plan_.under_load;
+    known.date = utc_now();
+    write_profile(profile_, plan_.file);
+    const MeasuredWay& best = measured.ways.front();
+    fmt::print("{:>15} {:>10} bytes  {:<36} {:>10.2f} us  confidence {:>3.0f} %  of {}\n",
+               name_of(measured.collective), measured.bytes.value(), name_of(best),
+               best.nanoseconds / 1000, measured.confidence * 100, measured.ways.size());
+    std::fflush(stdout);
+  }
+
+  MeasuredCell measure(const perf::Cell& cell) {
+    constexpr std::uint64_t most_shorter = 8;
+    CellClock clock{engine_, cell, memory_.data(), output_.data()};
+    const MeasuredCell& all = clock.candidates();
+    const bool streams = all.bytes >= block_bytes(engine_.size(), engine_.machine().chunk);
+    CellSweep::Options options;
+    if (streams && engine_.settings().chunk == Bytes{0}) options.most_shorter = most_shorter;
+    CellSweep sweep{all, options};
+    for (int round = 0; !sweep.finished(); ++round) {
+      const auto ways = sweep.round();
+      const double turn = plan_.seconds * 1e9 / options.rounds / static_cast<double>(ways.size());
+      sweep.note(clock.times(ways, turn, round == 0 ? 10 : 2000));
+    }
+    return sweep.result();
+  }
+
+  /// The model, fitted to all cells of the group: for calls that were not measured.
+  void fit() {
+    MeasuredGroup& known = group();
+    if (known.cells.empty()) return;
+    known.model = fit_model(known.cells, engine_.machine().hosts,
+                            link_model(engine_.machine(), engine_.settings()));
+    write_profile(profile_, plan_.file);
+  }
+
+  void agree(const std::vector<double>& own, std::vector<double>& greatest) {
+    if (own.empty()) return;
+    exchange_.run({.combine = Combine::greatest, .type = DataType::f64, .count = own.size()},
+                  own.data(), greatest.data());
+  }
+
+  const SweepPlan& plan_;
+  Engine& engine_;
+  CollectiveExchange exchange_;
+  std::vector<std::byte> memory_, output_;
+  Profile profile_{};  // of rank 0
+};
+
+}  // namespace
+
+Profile profile_to_continue(const SweepPlan& plan) {
+  const Fingerprint machine = Fingerprint::of(Machine::discover());
+  Profile known = profile_to_extend(
+      plan.file, machine, plan.restart ? OtherProfile::is_replaced : OtherProfile::is_refused);
+  if (plan.restart)
+    for (MeasuredGroup& group : known.groups)
+      std::erase_if(group.cells, [&](const MeasuredCell& cell) {
+        return std::ranges::find(plan.collectives, cell.collective) != plan.collectives.end();
+      });
+  return known;
+}
+
+int sweep_as_rank(const SweepPlan& plan) {
+  const Member member = join_to_measure();
+  return Sweep{plan, *member.engine}.run();
+}
+
+}  // namespace capstan::cli

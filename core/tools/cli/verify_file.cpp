@@ -1,0 +1,46 @@
+#include "core/tools/cli/verify_file.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "capstan/error.hpp"
+#include "core/platform/net/text_of_file.hpp"
+#include "core/schedule/interchange/formats.hpp"
+#include "core/schedule/interchange/prove_set.hpp"
+
+namespace capstan::cli {
+
+bool is_schedule_file(const std::string& word) {
+  std::error_code ignored;
+  return word != "all" && !collective_named(word) && std::filesystem::exists(word, ignored);
+}
+
+int verify_file(const std::string& path, bool json) {
+  const ScheduleSet set = schedule_set_from_json(text_of_file(path), path);
+  const AlgorithmProof proof = prove_set(set);
+  if (json) {
+    fmt::print("{}\n", nlohmann::json{{"file", path},
+                                      {"collective", name_of(set.collective)},
+                                      {"algorithm", set.algorithm},
+                                      {"ranks", set.schedules.size()},
+                                      {"proofs", proof.proofs},
+                                      {"ok", proof.ok()},
+                                      {"same_sums", proof.same_sums},
+                                      {"findings", proof.texts()}}
+                           .dump(2));
+    return proof.ok() ? 0 : 1;
+  }
+  fmt::print("{}: {}: {}, {} proofs\n", path, title_of(set), proof.ok() ? "proven" : "REFUSED",
+             proof.proofs);
+  for (const std::string& finding : proof.texts()) fmt::print("    {}\n", finding);
+  if (proof.ok() && !proof.same_sums)
+    fmt::print(
+        "    ranks add in different orders, so that floating-point results may differ in their "
+        "last "
+        "bits:\n    such sums are refused unless CAPSTAN_SAME_BITS=0\n");
+  return proof.ok() ? 0 : 1;
+}
+
+}  // namespace capstan::cli
