@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 # Shared by the scripts beside it; source it, do not run it.
 # shellcheck shell=bash
 
@@ -12,7 +14,7 @@ fail() {
 }
 
 # The comment block at the top of the calling script is its help text.
-print_help() { awk 'NR > 1 && !/^#/ { exit } NR > 1 { sub(/^# ?/, ""); print }' "$0"; }
+print_help() { awk 'NR > 2 && !/^#/ { exit } NR > 2 { sub(/^# ?/, ""); print }' "$0"; }
 
 has() { command -v "$1" >/dev/null 2>&1; }
 

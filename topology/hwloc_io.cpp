@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Network cards, GPUs and distances, from hwloc.
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 // The functions that the readers of hwloc's topologies share. For hwloc_*.cpp alone.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Bruck's all-gather (Bruck et al., "Efficient algorithms for all-to-all communications in
 // multiport message-passing systems", 1997): at step k a rank has the blocks of the 2^k ranks from
 // its own on and gets those of the next 2^k. Blocks go to their final place at once, so that

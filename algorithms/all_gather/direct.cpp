@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Direct all-gather: everybody sends its block to everybody.
 //
 // 1 step, (p-1)·n elements sent per rank (n being a block), p·n scratch. Where memory is shared a

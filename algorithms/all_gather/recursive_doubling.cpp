@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // All-gather by recursive doubling: at step k partners whose numbers differ in bit k exchange all
 // the blocks that they have.
 //

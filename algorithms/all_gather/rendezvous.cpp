@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // All-gather by rendezvous: as soon as all ranks have entered, everybody writes its block to where
 // the others want it.
 //

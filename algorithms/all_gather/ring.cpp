@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Ring all-gather: each block travels once round the ring.
 //
 // p-1 steps, (p-1)·n elements sent per rank (n being a block), p·n scratch. Each rank talks to its

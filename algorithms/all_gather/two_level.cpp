@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Two-level all-gather: every block goes to one rank of each other host, which hands it to all
 // there.
 //

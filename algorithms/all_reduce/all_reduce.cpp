@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "algorithms/all_reduce/all_reduce.hpp"
 
 #include <array>

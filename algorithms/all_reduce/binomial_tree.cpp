@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Binomial tree all-reduce: reduce to the first rank, then broadcast from it.
 //
 // 2·ceil(log2 p) steps; the root sends and receives n·ceil(log2 p) elements; n·ceil(log2 p)

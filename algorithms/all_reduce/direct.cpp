@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Direct all-reduce: reduce-scatter and all-gather, each in one step among all pairs.
 //
 // 2 steps, 2(p-1)/p·n elements sent and n read by reductions per rank, p·ceil(n/p) scratch. The

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Double binary tree all-reduce (Sanders, Speck and Träff, "Two-tree algorithms for full bandwidth
 // broadcast, reduction and scan", 2009): two binary trees, each for one half of the data. A rank
 // that is inside one tree is a leaf of the other, so that all ranks share the work.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Flat all-reduce: everybody sends its whole input to everybody and adds up for itself.
 //
 // 1 step, (p-1)·n elements sent and p·n read per rank, p·n scratch. For tiny messages, where only

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // All-reduce by leaders: each host's ranks send to its first one, these exchange their sums, and
 // hand the result back.
 //

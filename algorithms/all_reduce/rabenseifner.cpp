@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Rabenseifner's all-reduce ("Optimization of collective reduction operations", 2004): reduce-
 // scatter by recursive halving, then all-gather by recursive doubling.
 //

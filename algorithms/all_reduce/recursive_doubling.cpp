@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Recursive doubling: at step k, partners whose positions differ in bit k exchange all they have.
 //
 // log2(p) steps, n·log2(p) elements sent per rank, n·log2(p) scratch; sizes that are not a power of

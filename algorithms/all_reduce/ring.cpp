@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Ring all-reduce (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms", 2009).
 //
 // 2(p-1) steps, 2(p-1)/p·n elements sent per rank, (p-1)·ceil(n/p) scratch.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Two-level all-reduce: over shared memory inside each host, over the network between hosts, there
 // by all ranks of a host at once.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "algorithms/all_to_all/all_to_all.hpp"
 
 #include <array>

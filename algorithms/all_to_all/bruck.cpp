@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Bruck's all-to-all (Bruck et al., "Efficient algorithms for all-to-all communications in
 // multiport message-passing systems", 1997): a block that has to go d ranks to the right hops along
 // the bits of d. Nothing is rotated or packed: the schedule knows where each block stands.

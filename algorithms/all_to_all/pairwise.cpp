@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Pairwise all-to-all: at step k each rank sends to the one k to its right and receives from the
 // one k to its left, so that nobody is sent to by two at once.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Two-level all-to-all: what the ranks of a host have for a rank of another is collected by its
 // counterpart, which sends it in one message.
 //

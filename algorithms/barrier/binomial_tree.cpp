@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tree barrier: all report up a binomial tree, the root's answer comes down.
 //
 // 2·ceil(log2 p) steps, 2(p-1) signals in all: the fewest there can be.

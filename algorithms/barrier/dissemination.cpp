@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Dissemination barrier (Hensgen, Finkel and Manber, "Two algorithms for barrier synchronization",
 // 1988): at step k every rank tells the one 2^k to its right, and so whom it has heard of.
 //

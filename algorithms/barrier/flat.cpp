@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Flat barrier: everybody tells everybody.
 //
 // 1 step, p-1 messages sent per rank. The least latency where a message costs its sender little, as

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Barrier by leaders: each host's ranks tell its first one, these tell each other, and then theirs.
 //
 // 3 steps, of which 1 crosses the network, with a message to each other host.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Binomial tree broadcast.
 //
 // ceil(log2 p) steps; the root sends n·ceil(log2 p) elements; n scratch. For small messages on many

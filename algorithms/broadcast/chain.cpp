@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Chain broadcast: each rank passes on what it gets to the next.
 //
 // p-1 steps, n elements sent per rank, n scratch. A long message is a stream of blocks that follow

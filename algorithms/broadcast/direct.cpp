@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Direct broadcast: scatter and all-gather, each in one step (the two phases of van de Geijn's
 // broadcast among all pairs).
 //

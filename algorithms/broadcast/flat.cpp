@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Flat broadcast: the root sends everything to everybody.
 //
 // 1 step, (p-1)·n elements sent by the root, n scratch. For tiny messages, and wherever all can

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Broadcast by leaders: the root sends to one rank of each other host, and each of these, as the
 // root, to the ranks of its own.
 //

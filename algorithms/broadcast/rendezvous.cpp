@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Broadcast by rendezvous: direct, but for the root's own block, which the root writes to where the
 // others want it while they fetch theirs.
 //

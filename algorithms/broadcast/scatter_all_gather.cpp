@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Scatter and all-gather broadcast (van de Geijn; Barnett et al., "Interprocessor collective
 // communication library", 1994): a binomial scatter leaves every rank with one block, which then
 // travels round a ring.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Chain exclusive scan: each rank keeps the sum that it gets, and passes it on with its input
 // added.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Flat exclusive scan: everybody sends its input to all higher ranks, which add up for themselves.
 //
 // 1 step, up to (p-1)·n elements sent and p·n read per rank, p·n scratch. For tiny messages.

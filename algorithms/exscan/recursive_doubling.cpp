@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Exclusive scan by recursive doubling (Hillis and Steele, "Data parallel algorithms", 1986): as
 // scan does it, with the sum that leaves out the own input kept beside the one that is passed on.
 //

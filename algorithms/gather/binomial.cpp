@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Binomial gather: whoever heads a subtree collects the blocks of all of it and passes them on in
 // one message.
 //

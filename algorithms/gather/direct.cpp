@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Direct gather: everybody sends its block to the root.
 //
 // 1 step, n elements sent per rank (n being a block), p·n scratch.

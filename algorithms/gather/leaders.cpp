@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Gather by leaders: each host's ranks send to its first one, which sends all their blocks to the
 // root in one message; the root leads its own host.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Binomial tree reduce.
 //
 // ceil(log2 p) steps, n elements sent per rank, n·ceil(log2 p) read by the root, as much scratch

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Chain reduce: the partial sum travels from the far end of a chain to the root.
 //
 // p-1 steps, n elements sent and 2n read per rank, 2n scratch. A long message is a stream of blocks

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Direct reduce: reduce-scatter and gather, each in one step between all pairs (the two phases of
 // Rabenseifner's reduce).
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Flat reduce: everybody sends its input to the root, which adds up in the order of ranks.
 //
 // 1 step, n elements sent per rank, p·n read by the root, p·n scratch. For tiny messages, and for

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reduce by leaders: each host's ranks send to its first one, which sends the sum to the root; the
 // root leads its own host.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Rabenseifner's reduce ("Optimization of collective reduction operations", 2004): reduce-scatter
 // by recursive halving, then the blocks come to the root along the same exchanges.
 //

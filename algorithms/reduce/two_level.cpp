@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Two-level reduce: each host's ranks add up a slice each, and send its sum to the rank of the
 // root's host that adds up this slice for all hosts and hands it to the root.
 //

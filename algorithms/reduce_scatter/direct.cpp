@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Direct reduce-scatter: everybody sends block r to rank r, which adds up in the order of ranks.
 //
 // 1 step, (p-1)·n elements sent and p·n read per rank (n being a block), p·n scratch.

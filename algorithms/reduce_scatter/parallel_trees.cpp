@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reduce-scatter over parallel trees: block r is summed up a tree whose root is rank r, a
 // binomial one where p is a power of two. The trees are rotations of one another, so that at each
 // step a rank sends to one peer only: the sums of all blocks that go its way travel together. This

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reduce-scatter by recursive halving (Thakur, Rabenseifner and Gropp, "Optimization of collective
 // communication operations in MPICH", 2005): partners share what they have left, each keeps one
 // half.

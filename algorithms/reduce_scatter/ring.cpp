@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Ring reduce-scatter (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms", 2009): the
 // partial sum of block r starts at rank r+1 and comes round to rank r.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Two-level reduce-scatter: sums within each host, then one of these between each two hosts for
 // every block, sent by all ranks of a host at once.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Chain scan: each rank adds its input to the sum that it gets and passes it on.
 //
 // p-1 steps, n elements sent and 2n read per rank, n scratch. Long messages as a pipeline of

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Scan by recursive doubling (Hillis and Steele, "Data parallel algorithms", 1986): after step k a
 // rank has the sum of the last 2^(k+1) ranks up to its own.
 //

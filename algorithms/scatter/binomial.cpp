@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Binomial scatter: whoever heads a subtree gets the blocks of all of it and passes them on.
 //
 // ceil(log2 p) steps, (p-1)·n elements sent by the root (n being a block), p·n scratch. For short

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Direct scatter: the root sends each rank its block.
 //
 // 1 step, (p-1)·n elements sent by the root (n being a block), n scratch.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Scatter by leaders: the root sends the blocks of a host to its first rank in one message, which
 // hands them on; the root leads its own host.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Algorithms that the program adds.
 
 #include "bindings/c/handles.hpp"

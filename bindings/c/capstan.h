@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /* Capstan in C: collectives and messages among ranks. C11 and C++.
  *
  * Every function returns CAPSTAN_OK or the code of what went wrong; capstan_last_error() has the

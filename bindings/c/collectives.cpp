@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The named collectives: each is a request.
 
 #include "bindings/c/capstan.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Worlds, groups and memory.
 
 #include <algorithm>

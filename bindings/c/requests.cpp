@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Requests in C and what they mean; explanations of them.
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "bindings/c/settings.hpp"
 
 #include "bindings/c/handles.hpp"

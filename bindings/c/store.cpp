@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A store of the program, in which ranks meet.
 
 #include "capstan/store.hpp"

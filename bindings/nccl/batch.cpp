@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How calls of the program run: at once, or in streams of the stand-in for CUDA. Those of NVIDIA's
 // are in stream_calls.cpp.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Collectives and messages: each becomes a request of Capstan.
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "bindings/nccl/comm.hpp"
 
 #include <fmt/format.h>

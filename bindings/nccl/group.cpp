@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Groups of calls: what a thread calls between ncclGroupStart and ncclGroupEnd happens together at
 // the end.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How communicators are made and freed.
 
 #include "bindings/nccl/init.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Communicators with fewer or more ranks than another one.
 
 #include <fmt/format.h>

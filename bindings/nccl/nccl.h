@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /* Capstan under the names of NVIDIA's NCCL: programs written for NCCL compile against this header
  * and run with this library, also where there is no GPU. Values and layouts are those of NCCL 2.32.
  * docs/nccl.md says what is there, and what each function does differently. */

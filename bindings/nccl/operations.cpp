@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Sums of scaled inputs, memory, and what is accepted without effect.
 
 #include <fmt/format.h>

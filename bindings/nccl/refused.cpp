@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Names of NCCL that Capstan does not serve. They are there, as programs that look up all names
 // when they load would fail otherwise; each answers ncclInvalidUsage, and ncclGetLastError says
 // why. The header is not included here: arguments do not matter.

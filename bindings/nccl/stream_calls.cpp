@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Calls on memory of devices, with NVIDIA's CUDA: StreamCollectives puts them into streams.
 
 #include "bindings/nccl/stream_calls.hpp"

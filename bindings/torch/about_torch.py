@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """For CMake: PyTorch's version, its folder, and folders of headers, with semicolons between them."""
 
 import os

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "capstan/version.hpp"
 
 #define CAPSTAN_TEXT_OF(number) #number

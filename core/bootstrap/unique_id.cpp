@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "core/bootstrap/unique_id.hpp"
 
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "capstan/algorithm_selector.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How calls run, and what is known about it.
 
 #include <fmt/format.h>

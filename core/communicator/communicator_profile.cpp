@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "core/communicator/communicator_prepared.hpp"
 #include "core/engine/run/engine.hpp"
 #include "core/platform/net/log.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Communicators that profilers are attached to.
 
 #include <algorithm>

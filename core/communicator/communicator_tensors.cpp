@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Calls on tensors and on many buffers, which are gathered into one buffer before the call and
 // scattered again after it.
 

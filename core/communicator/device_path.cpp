@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "core/communicator/device_path.hpp"
 
 #include <fmt/format.h>

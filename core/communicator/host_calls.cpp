@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "core/communicator/host_calls.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reports on demand, as text and as JSON.
 
 #include <fmt/format.h>

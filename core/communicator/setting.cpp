@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How each kind of setting is read from text and shown.
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "core/communicator/setting_table.hpp"
 
 #include "core/engine/run/machine_view.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "core/profiles/write_profile.hpp"
 
 #include <fcntl.h>

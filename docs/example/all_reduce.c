@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /* All ranks add up their numbers. Start it with `capstan run -n 3 -- ./all_reduce_c`. */
 #include <capstan.h>
 #include <stdio.h>

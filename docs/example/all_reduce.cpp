@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Every rank contributes a vector of its own; every rank gets their sum. Start it with
 //   capstan run -n 4 -- ./all_reduce
 // or with mpirun, srun or torchrun; on its own it is a world of one rank.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The ways to use operations that go on in the background; docs/asynchronous.md explains them.
 //   capstan run -n 2 -- ./asynchronous
 #include <capstan/async/events.hpp>

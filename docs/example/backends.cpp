@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Adds 1 + 2 + ... over all ranks by whatever backend is there: docs/backends.md.
 //
 //   capstan run -n 2 -- ./backends [NAME]

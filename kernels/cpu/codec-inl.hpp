@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The form of elements in registers while they are combined. Compiled once per target.
 #if defined(CAPSTAN_KERNELS_CODEC_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef CAPSTAN_KERNELS_CODEC_INL_HPP

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The copy kernels of all targets: this file is compiled once per target.
 #include "kernels/cpu/highway.hpp"
 

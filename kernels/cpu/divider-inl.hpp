@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Division of every lane by one number that is known only at run time. Compiled once per target.
 #if defined(CAPSTAN_KERNELS_DIVIDER_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef CAPSTAN_KERNELS_DIVIDER_INL_HPP

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Conversions between f32 and 16-bit floats, equal on all targets. Compiled once per target.
 #if defined(CAPSTAN_KERNELS_FLOAT16_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef CAPSTAN_KERNELS_FLOAT16_INL_HPP

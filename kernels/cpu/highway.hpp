@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 // Included before any Highway header. Restricts the targets to those that differ measurably for

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The reduction operations on registers. Compiled once per target.
 //
 // An operation is an object made from the call's Reduction, with three steps:

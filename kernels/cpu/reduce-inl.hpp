@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The loops of the n-ary reduction. Compiled once per target.
 //
 //   elements:  | head     | blocks of 4 vectors ...      | vectors | 1/2 | 1/4 | ... | 1 |

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The kernels of 8-bit integers of all targets: this file is compiled once per target.
 #include "kernels/cpu/highway.hpp"
 

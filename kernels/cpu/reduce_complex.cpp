@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The kernels of complex numbers. Sums and averages are those of twice as many real numbers.
 #include <complex>
 #include <limits>

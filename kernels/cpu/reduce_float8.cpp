@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The kernels of 8-bit floats: a table decodes, the f32 kernels combine, piece by piece.
 #include <algorithm>
 #include <array>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The f32 and f64 kernels of all targets: this file is compiled once per target.
 #include "kernels/cpu/highway.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Operations that the user has defined, and the scaling of inputs.
 #include <algorithm>
 #include <complex>

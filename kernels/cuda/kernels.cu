@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The kernels of CUDA's devices. Launched through the driver's interface, by name.
 #include "kernels/cuda/machine.hpp"
 #include "kernels/device/kernels.hpp"

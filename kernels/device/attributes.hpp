@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 // The marks of functions that run on a device. In the emulation they are ordinary functions.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The compiled kernels of devices, as bytes of the library. The build writes the lists of files.
 #include "kernels/device/images.hpp"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The kernels of AMD's devices. Launched through HIP's interface for modules, by name.
 #include "kernels/hip/machine.hpp"
 //

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """all_reduce from Python beside the same call from C++, and beside mpi4py's.
 
     PYTHONPATH=build/release/bindings/python /usr/bin/python3 perf/bindings/python_bench.py

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The backend capstan beside Gloo, in one job: the time of each collective, 4 KiB to 64 MiB.
 
     PYTHONPATH=build/release/bindings/torch/own capstan run -n 2 -- \\

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The processor time of the first call of an added algorithm: the proof of its plan, by
 // ranks and algorithms. Copies of built-in algorithms are added, and plans of rank 0 are made: of a
 // call that is new, of the same call again (as other ranks of the process make it), and of a call

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // An all-reduce over shared memory beside the limits of the machine, measured in turns in one run
 // on the same pinned processes:
 //

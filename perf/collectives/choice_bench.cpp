@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Quality of the selector's choices: every algorithm in every protocol beside the one it chooses.
 //
 //   capstan run -n 4 -- choice_bench COLLECTIVE[,COLLECTIVE...] [SIZES] [ROUNDS] [FILE]

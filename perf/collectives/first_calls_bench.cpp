@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The times of a program's first calls, and how much later ones vary: Capstan and each library
 // that it can be compared with, in turn.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The cost of messages between two ranks.
 //
 //   capstan run -n 2 -- messages_bench [largest bytes] [rounds]

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The share of an all-reduce that overlaps with a computation.
 //
 //   capstan run -n 2 -- overlap_bench [MiB] [rounds] [sleep]

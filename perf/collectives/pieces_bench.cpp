@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The memory traffic of an all-reduce over staging buffers (direct/staged), without the engine.
 // Each rank is a thread on its own core. It copies the blocks that others reduce into its staging
 // buffer, sums its own block with theirs, and copies the sums of the others into its output. In

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How much of a program's time the spans of a profiler cover, where all it does are collectives.
 //
 //   capstan run -n 2 -- spans_bench [KIB] [CALLS] [CALLS BEFORE]

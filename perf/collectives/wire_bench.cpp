@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Speed of a pair of plain sockets between two hosts: the bound for everything over TCP. Start it
 // on both hosts, the server first:
 //

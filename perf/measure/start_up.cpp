@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "perf/measure/start_up.hpp"
 
 #include <fmt/format.h>

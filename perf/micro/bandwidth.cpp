@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // This file is compiled once per instruction-set target.
 #include "perf/micro/bandwidth.hpp"
 

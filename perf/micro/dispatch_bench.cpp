@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Cost of a call without waiting for others: one thread drives all ranks and never has to wait, and
 // their memory stays in its caches. Times are for one call of one rank.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Speed of the CPU kernels beside the memory bandwidth that bounds it.
 //
 //   Bandwidth/ACCESS/LEVEL            plain reads, writes and copies

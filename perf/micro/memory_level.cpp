@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "perf/micro/memory_level.hpp"
 
 #include <sys/mman.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Messages from one core to another through 16 slots of shared memory, as in a broadcast over
 // staging buffers. The reader copies each message or sums it with another one. Its mapping is
 // read-only or writable: through a writable one some processors migrate a line to the reader in

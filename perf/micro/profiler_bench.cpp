@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Cost of profiling, on one thread.
 //
 //   Clock            two readings of the clock, which every record needs

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Time of writing to memory that another core has just read, as with staging buffers: the reader's
 // copy of each cache line has to be invalidated first. Uses the first two cores of the process.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The cost of a task of async values, beside a bare coroutine, a std::async and a node of oneTBB's
 // flow graph; and whether an all_reduce overlaps with a computation.
 

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 # capstan.spdx.json, a software bill of materials (SPDX 2.3): the libraries that this build was configured
 # with. On Debian their versions are those of the packages, which security advisories name.
 find_program(DPKG_QUERY dpkg-query)

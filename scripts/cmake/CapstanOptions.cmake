@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 # Compile options that every target of the project shares.
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)

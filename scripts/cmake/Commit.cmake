@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 # Writes the source OUTPUT that holds the commit of SOURCE, if it has changed: "1a2b3c4d5e6f", with a +
 # where files differ from it, and nothing outside a clone. Runs in every build.
 find_program(GIT git)

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 # Looks for everything that the build requires and, if something is missing, says in one message
 # which Debian packages to install. The folders that use a package still ask for it themselves.
 set(_missing "")

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 # The kernels of devices, as one image for each vendor, which the library carries and gives to the
 # vendor's driver at run time. So it links neither CUDA nor HIP, and needs no file beside it.
 set(CAPSTAN_CUDA_ARCHITECTURES 90 CACHE STRING "CUDA's architectures to build kernels for: 80;90;100")

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 # Installs the library, its public headers (core/include), the capstan program,
 # the CMake package and the pkg-config file.
 include(GNUInstallDirs)

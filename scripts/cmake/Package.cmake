@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 # capstan::capstan, the library that others link: capstan itself, or with BUILD_SHARED_LIBS a shared
 # library of the same objects, which are compiled once. It exports what the public headers declare.
 include(GNUInstallDirs)

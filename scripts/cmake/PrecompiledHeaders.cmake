@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 # Headers of other projects that most files include, compiled once for each kind of target. Every file
 # still includes what it uses: the preset debug builds without precompiled headers and finds omissions.
 # -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON turns them off.

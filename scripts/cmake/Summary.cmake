@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 # A summary of this build: which optional parts are left out, and how to get them.
 if(BUILD_SHARED_LIBS)
   set(_library "shared")

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 # Compiles the sources of a folder together: most of the time goes into headers, which are then read
 # once. The preset debug compiles each file by itself, and so finds what a file forgets to include.
 option(CAPSTAN_UNITE_SOURCES "Compile the sources of each folder together" ON)

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A part of the precompiled headers. fmt's library has this function, but its headers don't say so:
 // every source that calls fmt::format_to or logs would compile all of the formatter again, 3 s
 // each. Only for GCC, which compiled the library: clang gives the function another name.

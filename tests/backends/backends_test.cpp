@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Backends in one process: mock, Capstan among threads, and what the interface itself does.
 
 #include <gmock/gmock.h>

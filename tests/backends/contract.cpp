@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/backends/contract.hpp"
 
 #include <gmock/gmock.h>

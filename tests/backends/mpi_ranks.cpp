@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One rank of the tests of the backend over MPI, linked with an MPI library as a program of users
 // may be.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The backend over MPI, without a launcher and without MPI being initialised.
 
 #include "capstan/backends/mpi.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The backends over NCCL and RCCL, by a stand-in that moves data between threads.
 
 #include "capstan/backends/nccl.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Stands in for NCCL and RCCL and for the runtimes of CUDA and HIP: their functions by their names,
 // for ranks that are threads of one process. Device memory is the host's; a stream is a thread that
 // runs what is put into it in order, so that operations wait for the other ranks as on a device.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One rank of a job, for tests of backends in processes: checks the contract of a backend.
 //
 //   mpirun -n 2 backends_worker BACKEND [KEY=VALUE...]

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Forked children, such as ranks, hold copies of what the process that serves them has open.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

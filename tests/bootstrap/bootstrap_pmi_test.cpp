@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A rank's conversation with its launcher over PMI, against a launcher that follows a script.
 
 #include <dlfcn.h>

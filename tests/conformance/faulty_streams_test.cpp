@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Transports with faults: full streams, sleeping, and many wakers.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The effect of each fault, and its limits.
 
 #include <gmock/gmock.h>

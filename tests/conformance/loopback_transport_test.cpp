@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The loopback transports use all the freedom that transports/transport.hpp gives.
 
 #include "transports/loopback/loopback_transport.hpp"

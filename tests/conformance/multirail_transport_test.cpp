@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Pieces on rails, and pushes that have to wait for them. The rails of this test deliver on
 // request.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Long messages that libfabric's software for TCP reads out of their senders' memory. The ranks of
 // a test are driven by one thread, in a process of its own: libfabric is not loaded before it.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Promises of the transport over libfabric beyond transports/transport.hpp.
 
 #include <gmock/gmock.h>

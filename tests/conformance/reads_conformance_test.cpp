@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The promises of transports whose ranks read memory that peers expose.
 
 #include <gmock/gmock.h>

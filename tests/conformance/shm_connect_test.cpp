@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The peers that the shared-memory transport accepts at start-up, and those it refuses.
 
 #include <fcntl.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The descriptors and memory that the shared-memory transport leaves, and who can access them.
 
 #include <fcntl.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The promises of transports/transport.hpp about sleeping and waking, for every transport.
 
 #include <gtest/gtest.h>

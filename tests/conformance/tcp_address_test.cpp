@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Addresses that the TCP transport publishes to its peers, and the order in which they try them.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How the TCP transport finds its peers, and how it loses them.
 
 #include <gmock/gmock.h>

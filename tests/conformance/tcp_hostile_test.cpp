@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Whom the TCP transport lets in, and what becomes of those who send what they should not.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Connections whose data are authenticated or encrypted, and somebody between the two ranks.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The promises of transports/transport.hpp to ranks with several threads, for transports whose
 // links are not mapped.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The promises of transports/transport.hpp, for every transport.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/devices/device_array.hpp"
 
 #include <dlfcn.h>

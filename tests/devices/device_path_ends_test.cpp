@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How calls by the device executor end where a rank fails, aborts or goes: in bounded time, with
 // an error on all ranks.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Collectives in streams by the device executor: results, order, which way a call goes.
 
 #include "tests/devices/device_path.hpp"

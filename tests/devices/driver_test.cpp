@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The one interface to drivers, over a shared library that implements a driver's functions.
 
 #include <gmock/gmock.h>

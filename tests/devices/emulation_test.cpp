@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The kernels of devices, from the source that CUDA and HIP compile, on threads of the processor.
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The executor on a device, from the source that CUDA and HIP compile: ranks are kernels that run
 // on threads of the processor, and reach each other's memory.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A libamdhip64.so for tests: the entry points that Capstan and its tests use.
 
 #include <cstdio>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Kernels of the devices that need no device: those of the emulation. Reductions are run by the
 // worker of the streams, programs beside each other, as they wait for each other.
 

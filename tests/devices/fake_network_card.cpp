@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A network card with memory of a device, for Soft-RoCE: it registers memory that the driver's
 // stand-in exports. The library's own calls of libibverbs arrive here.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Kernels through the drivers' interface: modules, names, launches in streams. The stand-in for a
 // driver runs the emulation, a while after the launch.
 

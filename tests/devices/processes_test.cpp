@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Buffers on devices among processes on one host, and on simulated hosts.
 
 #include "tests/processes/processes.hpp"

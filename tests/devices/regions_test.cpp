@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Registrations of memory of devices, of which a function of the test decides.
 
 #include <gmock/gmock.h>

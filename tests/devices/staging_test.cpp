@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Buffers on devices, with fake drivers that forbid any other access: once for CUDA, once for HIP.
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Records of profilers about calls in streams.
 
 #include <thread>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Collectives in the order of streams. The stand-in's streams run on a thread of its own, in random
 // order and a while later: what is not ordered by an event or a flag is seen too early.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One rank of the tests of buffers on devices among processes. Its first argument is its task.
 
 #include <fmt/format.h>

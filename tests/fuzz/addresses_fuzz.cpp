@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Feeds arbitrary bytes to the decoders of what transports publish about themselves. They must
 // refuse them or make an address of them that encodes to the same bytes and can be spoken about.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Feeds arbitrary bytes, cut into arbitrary pieces, to the reader of what `capstan run` and its
 // daemons on other hosts say to each other. It must refuse them or make messages of them.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Feeds arbitrary bytes to the reader of the frames that libfabric delivers. What it hands out must
 // lie within the frame and within the segment.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Feeds arbitrary text, and profiles with changes, to what reads profiles. It must refuse them with
 // one of Capstan's errors or make sense of them: look for faults, hand them to other libraries,
 // choose by them, and write them so that they can be read again.

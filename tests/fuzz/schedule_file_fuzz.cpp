@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Feeds arbitrary text, and schedule files with changes, to what reads schedule files. It must
 // refuse them with one of Capstan's errors or make schedules of them, which can be written in every
 // format, read again, and proven or refused.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Gives libFuzzer the seeds of the target: they are written into the corpus, the first folder that
 // the command line names, before libFuzzer reads it.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A peer writes arbitrary bytes into its segment: into rings, frames, records of calls, flags and
 // the record of a failure. This rank must take them or end with an error of the library, without a
 // bad access or unbounded memory.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Sends arbitrary messages, with and without descriptors, to a rank that waits for a peer on its
 // host: as a stranger, and as somebody who knows the peer's token. It must not crash, must not take
 // a peer for one that is not, and must leave no descriptor open.

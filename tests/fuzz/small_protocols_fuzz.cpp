@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Arbitrary bytes as messages of small fixed protocols: orders and answers of a comparison, and
 // what ranks tell each other over verbs. They are refused, or every value fits where it goes.
 

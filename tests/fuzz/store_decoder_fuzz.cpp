@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Feeds arbitrary bytes to the store protocol's decoder, cut into arbitrary pieces. It must refuse
 // or decode them without a bad access or unbounded memory, and what it decodes must encode to the
 // very frame that it came from.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Several clients of a store, strangers and members, send arbitrary messages in any order. The
 // store must refuse or answer them in bounded memory, give nothing to strangers, and keep its
 // promises to members: what was put last is what is got.

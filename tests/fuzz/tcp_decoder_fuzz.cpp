@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Feeds arbitrary bytes to the decoders of the TCP transport, cut into arbitrary pieces. They must
 // refuse or decode them without a bad access; frames must stay inside the segment, in whole words,
 // and come out the same however they were cut.

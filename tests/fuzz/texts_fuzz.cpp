@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Feeds arbitrary text to whatever reads settings, host lists, what launchers set and what ranks
 // leave for each other. It must refuse them with one of Capstan's errors or make sense of them.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Feeds arbitrary text to what reads descriptions of clusters: Capstan's JSON, NCCL's XML, hwloc's.
 // It must refuse them with one of Capstan's errors or make a cluster of them.
 

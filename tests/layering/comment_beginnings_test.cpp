@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Comments name their subject first. One that begins with Of or What leaves the reader to guess the
 // noun that it speaks of.
 

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 # A call with elements that no collective has is refused by COMPILER in one line that says what to do.
 foreach(type short bool)
   file(WRITE ${WORK}/element.cpp "#include <capstan/communicator.hpp>

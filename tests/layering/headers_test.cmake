@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 # Compiles each header below INCLUDE by itself with COMPILER, without any other include path. Objects
 # are made, in WORK, so that ccache (LAUNCHER) knows headers that have not changed; BASE is the folder
 # from which it sees all paths.

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 # Installs a build of Capstan into WORK/prefix as KIND (static or shared), and builds and runs
 # docs/example against it, found once by find_package and once by pkg-config.
 function(run)

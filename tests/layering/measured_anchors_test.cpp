@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A constant that was measured says where: `// measured: docs/FILE.md#ANCHOR`. The anchor exists.
 
 #include <fmt/format.h>

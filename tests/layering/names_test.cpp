@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // No name is defined twice in one namespace: a program that links both would use either one's
 // functions for both, without a word from compiler or linker.
 

@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 # Checks of the files and symbols of an installed Capstan. For install_test.cmake.
 cmake_policy(VERSION 3.25)
 

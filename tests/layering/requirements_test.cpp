@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // docs/requirements.md says what is promised, a row each, and the tests that prove it. A row that
 // works has a test: one of the suite Requirement that begins with the row's name, or one that the
 // row names. No test of that suite proves a row that is not there.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Names that were replaced by the field's terms do not come back: retired_words.txt holds them.
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Every setting is in every door: README, the public headers of C++ and C. Every variable that the
 // sources read is in a table, so that `capstan settings` shows it and misspelt ones are found.
 

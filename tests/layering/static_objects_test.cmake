@@ -1,3 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+
 # No static object of the library has a destructor: communicators may be destroyed after any of them.
 #   cmake -D NM=... -D LIBRARY=... -P static_objects_test.cmake
 execute_process(COMMAND ${NM} -A -u ${LIBRARY} OUTPUT_VARIABLE undefined RESULT_VARIABLE status)

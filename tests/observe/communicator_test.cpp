@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Profilers that are attached to communicators.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Exports for other programs: traces, JSON lines, Prometheus.
 
 #include "capstan/observe/exports.hpp"

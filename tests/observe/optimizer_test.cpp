@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The optimizer, over communicators and backends, and the parts that it is made of: selector,
 // pinned memory, GPUDirect.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The profiler: what it measures, what it says about it, what it costs, and what it keeps.
 
 #include "capstan/observe/profiler.hpp"

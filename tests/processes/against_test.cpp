@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // `capstan perf --against` over several hosts, and the remote shell that it gives to other
 // launchers.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Linked into a second program `capstan`, in which each rank's scan is its own contribution alone:
 // for tests of what that program says of wrong algorithms.
 

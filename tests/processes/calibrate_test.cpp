@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // `capstan calibrate` as a program: what it measures by real ranks, where it keeps it, and who
 // reads it.
 

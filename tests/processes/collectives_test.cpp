@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Collectives among real processes, as `capstan run` starts them: right results, and the right
 // error on every rank when something goes wrong.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // `capstan export` and `capstan verify FILE` as programs, and the sessions of their document.
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Output of `capstan help`: all that --help says, as manual pages and completions.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Jobs over several hosts, which are network namespaces: how ranks are started and find each other.
 
 #include <fmt/format.h>

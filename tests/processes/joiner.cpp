@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One rank that does no more than start-up: it joins its job's store, exchanges a line with all
 // others, and prints what it knows of itself. With "again", it does so several times over. An error
 // is printed and makes the exit status 3.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Programs started over two hosts, which are network namespaces, by the launchers of MPI and Slurm,
 // without any setting of Capstan's.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The same worker under every launcher that this machine has.
 
 #include <fmt/format.h>

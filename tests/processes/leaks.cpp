@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #ifdef __SANITIZE_ADDRESS__
 // The library of PMIx keeps what it has fetched. Nothing is said of it: tests read what is printed.
 // NOLINTBEGIN(bugprone-reserved-identifier)

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Ranks that fork, and what their children may do.
 
 #include "tests/processes/lifetime.hpp"

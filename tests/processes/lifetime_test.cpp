@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Processes that fork, exit and end at any moment: nobody's results change, and nothing hangs.
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Ranks listen, once they are connected, on what docs/how-it-works.md says, and on no more.
 
 #include <fmt/format.h>

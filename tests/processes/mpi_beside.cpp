@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A rank that uses both MPI and Capstan, whose world starts before MPI, after it, after its end, or
 // by a unique id that MPI passes round. Both must add up alike; an error is printed.
 //

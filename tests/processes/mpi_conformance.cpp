@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Every collective through Capstan and through MPI on the same random inputs, compared: integers
 // exactly; floats to 16 units of rounding of the sum of magnitudes, as the order of additions
 // differs.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Communicators over several hosts, which are network namespaces: all collectives are right, and
 // whatever goes wrong is told to every rank that is left.
 

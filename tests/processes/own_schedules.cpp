@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/processes/own_schedules.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // refuse ERROR CALL[,CALL...] COMMAND...: becomes the command, to which the system refuses these
 // calls ("all": every optional one) with this error. Exit status 77: that cannot be had here.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Behaviour of Capstan where the system refuses calls, as the seccomp profiles of containers and
 // older kernels do.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The HTML pages of `--chart`, as headless Chromium shows them.
 
 #include <fmt/format.h>

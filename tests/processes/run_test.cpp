@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // `capstan run` as its users see it.
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // `capstan settings`, variables that have no effect, and CAPSTAN_LOG.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/processes/shared_buffers.hpp"
 
 #include <fmt/format.h>

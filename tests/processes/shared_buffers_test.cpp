@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Communicator::allocate among real processes: buffers of both kinds in every collective, and what
 // becomes of them when something goes wrong.
 

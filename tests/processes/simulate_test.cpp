@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // `capstan simulate` as a program, and the sessions of its document.
 
 #include <fmt/format.h>

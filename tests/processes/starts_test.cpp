@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // `capstan` under parents that leave it odd signals and streams: it ends, with the status that its
 // ranks and results have.
 

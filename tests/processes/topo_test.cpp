@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // `capstan topo` as a program.
 
 #include <gmock/gmock.h>

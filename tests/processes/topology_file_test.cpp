@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Files that describe clusters: what `capstan simulate` and `capstan explain` read from them, and
 // what they say of bad ones.
 

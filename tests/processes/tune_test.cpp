@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // `capstan explain` and `capstan tune` as programs: what is measured is found again.
 
 #include <gmock/gmock.h>

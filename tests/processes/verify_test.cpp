@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // `capstan verify` as a program.
 
 #include <gmock/gmock.h>

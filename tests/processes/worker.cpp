@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One rank of the multi-process tests. What it does is its first argument; it reports by its exit
 // status and, for errors that a test expects, by a line on standard output.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Proofs of binding, slots and notices, which change a lowered program: each of them, done wrong,
 // is refused.
 

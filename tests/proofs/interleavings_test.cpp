@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The verifier is held to what really happens when ranks advance in random order and puts land at
 // random moments.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Between hosts programs push, and flush what is about to change. Whatever is left out is found.
 
 #include <gtest/gtest.h>

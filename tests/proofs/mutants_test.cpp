@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The verifier must refuse each schedule of every algorithm that lacks a step or has one twice.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Every registered algorithm is proven: as a schedule and as the programs that it is lowered to.
 
 #include <gmock/gmock.h>

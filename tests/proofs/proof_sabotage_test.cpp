@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The verifier must refuse what is wrong, and say what it is.
 
 #include <gmock/gmock.h>

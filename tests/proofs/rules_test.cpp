@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Rules that the verifier holds schedules to, beyond a right result: what happens to go well on one
 // machine may go wrong on another.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Communicator::abort and async_error, among threads; and the codes of errors.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Communicators whose ranks are on several hosts: threads stand for ranks, and those of different
 // virtual hosts share nothing but what is pushed.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Plans of added algorithms are proven at the size that runs: what is wrong at one size only never
 // runs there.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Arguments that cannot work are refused by every public call, in one way, and nothing is lost.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Operations in flight: waiting, cancelling, callbacks, queues, progress by waits and by a thread.
 
 #include <gmock/gmock.h>

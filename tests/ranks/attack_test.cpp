@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // An attacker's script against a job that runs: he has recorded its start-up, replays it, claims to
 // be a rank, injects frames, sends what no program sends, and floods. He is refused and logged, and
 // the ranks get right results meanwhile.

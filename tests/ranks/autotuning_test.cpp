@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // In worlds of threads: the first calls of a kind are measured, later ones run by the fastest
 // candidate. Threads that share cores measure long calls only.
 

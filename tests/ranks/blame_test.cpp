@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The ranks that are blamed when others wait in vain, and the texts of errors and reports about it.
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Callbacks of operations that have ended.
 
 #include <gmock/gmock.h>

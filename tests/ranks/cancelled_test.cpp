@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Operations that were cancelled: peers get what they expect.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The candidates for calls of a kind, that they give the same sums, and their plans.
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Every algorithm of every collective runs on threads: all types and operations, in place and not,
 // every root, counts that do not divide, in packets, in one block and in streams.
 

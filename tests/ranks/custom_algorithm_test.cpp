@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Algorithms that a program adds, as functions and as files, run as built-in ones do.
 
 #include "capstan/custom_algorithm.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Handles of operations: what programs are promised about waits, stops, limits, events, queues and
 // operations of other libraries.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Buffers that are used again move into huge pages and keep their contents.
 
 #include "core/platform/memory/huge_pages.hpp"

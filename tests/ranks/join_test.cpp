@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Worlds that a program sets up itself, with a unique id.
 
 #include <gtest/gtest.h>

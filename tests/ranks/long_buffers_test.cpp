@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Calls whose buffers exceed what caches are taken to hold, where results go past them.
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Groups that their members form alone, while the other ranks do something else.
 
 #include <gmock/gmock.h>

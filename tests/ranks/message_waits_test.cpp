@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A rank takes in messages wherever it waits, stores no more of them than it is allowed to, and
 // wakes those that wait for it.
 

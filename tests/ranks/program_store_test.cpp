@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Worlds whose ranks meet in a store of the program.
 
 #include "core/bootstrap/store/program_store.hpp"

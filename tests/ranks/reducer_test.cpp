@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Sums of scaled inputs and operations of the program's own, through all collectives that reduce.
 
 #include <gmock/gmock.h>

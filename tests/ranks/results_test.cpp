@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Results are the same, bit by bit, on all ranks, in every call and in every communicator.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Communicator::allocate among threads: buffers of both kinds in every collective.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Memory that ranks on one host see of each other: what it is made of, and how it is found.
 
 #include "core/engine/control/shared_memory.hpp"

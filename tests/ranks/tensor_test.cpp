@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tensors: views, DLPack, and collectives along any dimension.
 
 #include "capstan/tensor.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Threads of one rank, without a progress thread.
 
 #include <gmock/gmock.h>

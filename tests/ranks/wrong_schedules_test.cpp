@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Schedules with random mistakes, as files and as functions that are wrong from a size on: each is
 // refused or runs right, at every size. By hand, as many as CAPSTAN_MUTANTS says ("100000", or
 // "100000,5000" from number 5000 on).

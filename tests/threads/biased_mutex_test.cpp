@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A mutex that one thread takes cheaply excludes all others, whoever has the bias.
 
 #include "core/engine/run/biased_mutex.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Agreements: the collective calls that carry them out, and what comes out of any exchange.
 
 #include "core/engine/run/agreement.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Decisions of the autotuner from times that are made up.
 
 #include "core/schedule/selection/autotuner.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Binding of a lowered program: byte offsets into the buffers of the whole call.
 
 #include "core/schedule/lowering/bind.hpp"

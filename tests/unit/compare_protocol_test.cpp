@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The protocol between the coordinator of a comparison and its workers, also on malformed messages.
 
 #include <gmock/gmock.h>

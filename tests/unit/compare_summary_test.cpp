@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The summary of a comparison: ratios, lost cells, cliffs.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Declared costs, by which calls among many ranks are chosen, against the schedules themselves.
 
 #include <fmt/format.h>

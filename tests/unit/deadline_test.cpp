@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Time limits of any length, in any unit.
 
 #include "capstan/deadline.hpp"

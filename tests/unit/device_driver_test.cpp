@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The drivers of devices that a process has, and the libraries that are loaded to find out.
 
 #include "core/platform/device/device_driver.hpp"

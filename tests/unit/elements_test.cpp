@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The types of elements and ranges that calls accept, as the compiler sees them.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Profiles in the forms of other libraries, compared literally.
 
 #include "core/profiles/export_profile.hpp"

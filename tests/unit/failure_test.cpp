@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Failures as peers see them, and when.
 
 #include "core/engine/control/failure.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The faults of a plan, and its text.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Descriptors of the library stay away from the program's standard streams.
 
 #include "core/platform/net/file_descriptor.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The model fitted to a machine: what a fit finds, how profiles keep it, and what it changes.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A peer's values are checked before they index a table, size a copy or name something.
 
 #include <fcntl.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Each virtual function of Transport reaches the transport that is wrapped, with its arguments, and
 // its result comes back. transport.hpp itself says which functions there are.
 

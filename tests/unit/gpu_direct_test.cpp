@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "core/platform/device/gpu_direct.hpp"
 
 #include <gmock/gmock.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Mutual proof of a secret (core/platform/net/handshake), and the framing of messages
 // (core/platform/net/message).
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A transport of two parts, one of which counts what it is asked for.
 
 #include "transports/compose/hierarchical/hierarchical_transport.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Schedules as text: what is written can be read, what is read is proven, and what is wrong with a
 // file is said.
 

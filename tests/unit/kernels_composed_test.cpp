@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // 8-bit floats, complex numbers, operations of the program's own, and scaling.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The hosts that `capstan run --hosts` reads, and its messages to its daemons.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Which limit is behind an error.
 
 #include "core/platform/net/limits.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The library's log: its lines, where they go, and how often.
 
 #include "core/platform/net/log.hpp"

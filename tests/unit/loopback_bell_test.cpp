@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The bell by which a simulated network wakes a thread.
 
 #include <gtest/gtest.h>

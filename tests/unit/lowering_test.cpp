@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Lowering of puts: between hosts, and of landings and signals that few algorithms have.
 
 #include <gmock/gmock.h>

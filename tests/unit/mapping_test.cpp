@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Mapped memory: its alignment, its guard page, and what forked children have of it.
 
 #include "transports/common/mapping.hpp"

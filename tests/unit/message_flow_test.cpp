@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Messages and their flow control, with all ranks driven by the thread of the test: what happens
 // does not depend on time.
 

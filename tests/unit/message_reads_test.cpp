@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Long messages that network cards read out of their senders' memory, in steps that the test makes.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The choice among libfabric's providers, and its reasons. Needs no libfabric.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The tensor that owns its memory.
 
 #include "capstan/owning_tensor.hpp"

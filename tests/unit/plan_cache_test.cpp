@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // By which plan calls run: what is remembered, measured and forgotten, and when ranks have to
 // agree.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Rules, profiles and what explains a decision: which comes first, and what is said of the others.
 
 #include "core/profiles/profile.hpp"

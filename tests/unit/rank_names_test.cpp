@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How errors and reports name ranks: those of the world, and members of groups.
 
 #include "core/engine/control/rank_names.hpp"

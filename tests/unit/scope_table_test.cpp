@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The scopes that a store's server keeps: they open and close, within a limit of memory.
 
 #include "core/bootstrap/store/scope_table.hpp"

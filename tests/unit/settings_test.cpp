@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Settings from the environment.
 
 #include "capstan/settings.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Calls on modelled clusters: times against closed LogGP forms, one rank for many against all
 // ranks, networks and their links.
 

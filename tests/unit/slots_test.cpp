@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Where a rank writes what it sends, and when it may write there again.
 
 #include "core/schedule/lowering/slots.hpp"

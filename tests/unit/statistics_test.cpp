@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Robust statistics of measured values.
 
 #include "perf/measure/statistics.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Agreements of ranks that have nothing but a store.
 
 #include "core/engine/world/store_exchange.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Measurement and judgement: sweeps, how the model is judged, and profiles that several write.
 
 #include <gmock/gmock.h>

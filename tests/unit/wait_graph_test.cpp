@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The ranks that keep another waiting: ends of chains of waits, and what ranks publish about them.
 
 #include "core/engine/control/wait_graph.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Async values: what they are made of, copies, moves, and the order of accesses.
 
 #include <array>

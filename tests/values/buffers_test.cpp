@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Buffers: what awaiting them gives, when they are released, and what is left when they are
 // dropped.
 

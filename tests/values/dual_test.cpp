@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Values that run backwards in time, and gradients against numeric ones.
 
 #include "capstan/values/dual.hpp"

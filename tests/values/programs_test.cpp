@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Random programs, on every scheduler, against a sequential interpreter.
 
 #include <rapidcheck.h>

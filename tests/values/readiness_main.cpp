@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Usage: values_readiness SEEDS
 //
 // Runs collectives and messages on async values that become ready in random orders, on the ranks of

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Schedulers: the debug scheduler, the pool and oneTBB behind one interface.
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Collectives and messages on async values, among ranks that are threads.
 
 #include "capstan/values/sequence.hpp"

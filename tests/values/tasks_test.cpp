@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tasks: who owns them, how they await each other, how they are cancelled, and where errors go.
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Arithmetic of tensors, against the same in a loop.
 
 #include "capstan/values/tensor_math.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The parts of the transport over verbs that need no device.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Communicators over RDMA. Ranks are processes that the launcher spreads over two devices, so that
 // data cross the wire. All collectives are right, and every remaining rank learns of every failure.
 

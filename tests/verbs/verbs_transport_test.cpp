@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Promises of the transport over verbs beyond the contract of all transports.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "transports/common/mirrored_transport.hpp"
 
 #include "transports/common/requirements.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "transports/loopback/bell.hpp"
 
 #include "core/platform/net/wait_readable.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "transports/ofi/caller_memory.hpp"
 
 #include "capstan/error.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How memory is exposed to peers, and how theirs is read.
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Instead of the transport, where the build found no libfabric.
 
 #include "capstan/error.hpp"

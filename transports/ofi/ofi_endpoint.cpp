@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "transports/ofi/ofi_endpoint.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "transports/ofi/provider_choice.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "transports/ofi/reader.hpp"
 
 #include <rdma/fi_errno.h>

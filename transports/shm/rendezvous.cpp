@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "transports/shm/rendezvous.hpp"
 
 #include <fmt/format.h>

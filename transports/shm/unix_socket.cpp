@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "transports/shm/unix_socket.hpp"
 
 #include <sys/socket.h>

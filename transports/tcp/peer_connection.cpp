@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "transports/tcp/peer_connection.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "transports/verbs/device_registrar.hpp"
 
 #include "core/platform/device/gpu_direct_probes.hpp"

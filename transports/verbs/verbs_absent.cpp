@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Replaces the transport in builds without libibverbs.
 
 #include "capstan/error.hpp"

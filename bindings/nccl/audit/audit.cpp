@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // An audit library of the dynamic loader (LD_AUDIT, see rtld-audit(7)): a program that asks for
 // libnccl.so.2 gets Capstan's, which lies beside this library, whatever folders the program names.
 // Where CAPSTAN_CUDA_DEVICES is set, libcudart.so.12 and .13 are the stand-in's, too. Programs that

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /* The run-time interface of CUDA, as far as programs for NCCL use it, over host memory:
  * libcudart.so beside this header takes the place of NVIDIA's where there is no GPU. Names, values
  * and layouts are those of CUDA 13. docs/nccl.md says what differs.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Devices: all are alike, and are the host.
 
 #include <unistd.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Memory of devices is the host's; what was had, and how, is written down for programs that ask.
 
 #include <unistd.h>

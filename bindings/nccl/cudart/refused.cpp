@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Functions that a host cannot offer: kernels, graphs, memory of other processes. Their names
 // exist, as programs that contain kernels would not start without them. The header is not included
 // here: arguments do not matter.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Capstan: collectives and messages between the ranks of a program.
 
     import capstan as cs, numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """python -m capstan perf all_reduce -n 4: the program `capstan` that was built with the package."""
 
 import os

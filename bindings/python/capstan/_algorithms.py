@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Algorithms that are written in Python."""
 
 from __future__ import annotations

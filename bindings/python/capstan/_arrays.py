@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arrays that the library makes for results."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The parts of a communicator that are written in Python."""
 
 from __future__ import annotations

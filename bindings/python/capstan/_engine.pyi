@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 from types import TracebackType
 from typing import Any, Callable, ContextManager, Generator, Literal, Optional, Sequence, TypeVar, Union, overload
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Works in asyncio."""
 
 from __future__ import annotations

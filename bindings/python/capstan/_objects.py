@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls on any objects, which travel as pickles."""
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Algorithms that a program writes in Python, or has in files.
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The collectives of capstan.Communicator.
 
 #include <fmt/format.h>

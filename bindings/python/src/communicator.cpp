@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // capstan.Communicator: messages, groups and what it tells of itself.
 
 #include "communicator.hpp"

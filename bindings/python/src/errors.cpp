@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The library's errors as Python exceptions.
 
 #include "errors.hpp"

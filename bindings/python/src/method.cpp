@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How methods find their arguments.
 
 #include "method.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The extension module capstan._engine: what the package capstan is made of.
 
 #include "module.hpp"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Element types, arrays of other types, and how elements are combined.
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // capstan.Profiler: what operations and their steps took.
 
 #include "capstan/observe/profiler.hpp"

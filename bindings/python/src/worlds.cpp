@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How communicators are made, with settings by name.
 
 #include <fmt/format.h>

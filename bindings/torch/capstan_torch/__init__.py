@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Capstan as a backend of torch.distributed, for tensors on the CPU.
 
     import capstan_torch  # registers it; not needed where the package is installed with PyTorch 2.5+

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The parts that all calls of a group share; batches; and the end of the group.
 
 #include "group.hpp"

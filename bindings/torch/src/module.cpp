@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The extension module capstan_torch._backend.
 
 #include <pybind11/chrono.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Sums of sparse tensors: each rank gathers the elements of all and adds them up in the same order.
 
 #include <ATen/ATen.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 // One source for PyTorch 1.13, where a backend is a ProcessGroup, and 2, where it is a Backend.

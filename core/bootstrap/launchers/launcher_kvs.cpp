@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "core/bootstrap/launchers/launcher_kvs.hpp"
 
 #include "core/bootstrap/launchers/pmi.hpp"

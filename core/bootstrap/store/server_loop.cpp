@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "core/bootstrap/store/server_loop.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "core/bootstrap/store/store_client.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "core/engine/control/wait.hpp"
 
 #include <fmt/format.h>

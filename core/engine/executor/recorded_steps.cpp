@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Steps that are recorded for a profiler: the same operations, with their times.
 
 #include <algorithm>

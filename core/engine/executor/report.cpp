@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reports of what a running call waits for, for hang detection and error texts.
 
 #include <fmt/format.h>

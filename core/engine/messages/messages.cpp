@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "core/engine/messages/messages.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How messages end when peers are gone or slow, or when the communicator has failed.
 
 #include <algorithm>

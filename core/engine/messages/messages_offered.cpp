@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Messages that stay at their sender until a receive matches them (rendezvous).
 
 #include <algorithm>

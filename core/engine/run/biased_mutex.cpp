@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "core/engine/run/biased_mutex.hpp"
 
 #include <linux/membarrier.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Agreements that ranks make before a call: which buffers peers have mapped, and how long measured
 // calls took. They decide how the call runs, and that has to be the same on all ranks.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The end of a rank's half of a communicator.
 
 #include <fmt/format.h>

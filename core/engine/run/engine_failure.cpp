@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How the engine notices that peers are gone, or do not come, and gives up.
 
 #include <fmt/format.h>

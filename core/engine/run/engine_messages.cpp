@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Messages of a communicator: started together, looked for, waited for, cancelled.
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reports of the engine about itself and its peers, on demand.
 
 #include <fmt/format.h>

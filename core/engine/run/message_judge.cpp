@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "core/engine/run/message_judge.hpp"
 
 #include <fmt/format.h>

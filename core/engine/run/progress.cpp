@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Operations of a rank that move on.
 
 #include <sched.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Threads that progress operations, and how they take turns.
 
 #include <sched.h>

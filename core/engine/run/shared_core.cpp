@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "core/engine/run/shared_core.hpp"
 
 #include <sched.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "core/engine/run/state_report.hpp"
 
 #include <fmt/format.h>

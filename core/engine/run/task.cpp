@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "core/engine/run/task.hpp"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Groups: communicators of some ranks of a parent communicator. Collectives of the parent form
 // them, or messages between the members.
 

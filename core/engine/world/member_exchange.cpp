@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "core/engine/world/member_exchange.hpp"
 
 #include <algorithm>

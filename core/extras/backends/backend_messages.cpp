@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Messages of backends: checks, and tensors that are packed.
 
 #include <fmt/format.h>

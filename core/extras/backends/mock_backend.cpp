@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A backend for tests: its ranks live in one process, also in one thread.
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "core/extras/backends/mock_world.hpp"
 
 #include <fmt/format.h>

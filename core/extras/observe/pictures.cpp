@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A picture of steps over time.
 
 #include <fmt/format.h>

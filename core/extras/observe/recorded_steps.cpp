@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "core/extras/observe/recorded_steps.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "core/extras/observe/statistics.hpp"
 
 #include <fmt/format.h>

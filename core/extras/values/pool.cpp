@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "capstan/values/pool.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "capstan/values/task_limit.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "capstan/values/tbb_scheduler.hpp"
 
 namespace capstan::values {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "capstan/values/tensor_math.hpp"
 
 #include <fmt/format.h>

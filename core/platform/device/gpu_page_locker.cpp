@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "core/platform/device/gpu_page_locker.hpp"
 
 #include <fmt/format.h>

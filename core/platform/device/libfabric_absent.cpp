@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Takes the place of libfabric_hmem.cpp in builds without libfabric's headers.
 
 #include "capstan/error.hpp"

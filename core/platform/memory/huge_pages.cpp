@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "core/platform/memory/huge_pages.hpp"
 
 #include <sys/mman.h>

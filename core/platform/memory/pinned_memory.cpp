@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "core/platform/memory/pinned_memory.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "core/platform/net/host_identity.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "core/platform/net/record_seal.hpp"
 
 #include <sodium.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "core/schedule/interchange/json_node.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "core/schedule/interchange/line_and_column.hpp"
 
 #include <fmt/format.h>

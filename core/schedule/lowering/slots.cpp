@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "core/schedule/lowering/slots.hpp"
 
 namespace capstan {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reads and writes of memories by the machine, with their checks.
 
 #include <algorithm>

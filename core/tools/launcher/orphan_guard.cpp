@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "core/tools/launcher/orphan_guard.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "core/tools/launcher/ranks.hpp"
 
 namespace capstan::launcher {

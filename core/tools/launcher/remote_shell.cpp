@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "core/tools/launcher/remote_shell.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sums gradients over ranks. Start it with `capstan run -n 4 -- python3 all_reduce.py`, or mpirun."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An all-reduce of one's own: a ring, proven before it runs.
 
     capstan run -n 4 -- python3 ring.py

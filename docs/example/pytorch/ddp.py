@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trains a small network by DistributedDataParallel with Gloo and with Capstan, and compares the losses
 and the time of a step: torchrun --nproc-per-node 2 ddp.py (or python3 -m torch.distributed.run)."""
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A pipeline over ranks: each batch passes through a stage on every rank in turn. While a rank
 // works on one batch, its neighbours work on others.
 //   capstan run -n 3 -- ./pipeline

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A rod of metal cools down: each rank has a part of it, and its ends come from its neighbours.
 // Each step sends both ends, computes the inside meanwhile, and then the two cells that need a
 // neighbour.

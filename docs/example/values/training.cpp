@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A small network learns the product of two numbers. Each rank has a share of the examples;
 // gradients are added by a collective. All ranks, and one rank with all examples, get the same
 // weights.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The bound as a worker: the limit of the machine, or of the wire between hosts.
 
 #include "perf/compare/workers/memory_bound.hpp"

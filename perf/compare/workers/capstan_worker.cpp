@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Capstan in a comparison: the public API and default settings.
 
 #include <algorithm>

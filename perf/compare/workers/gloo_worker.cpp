@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Gloo in a comparison, over TCP: on the interface between hosts, or on loopback inside one host,
 // since Gloo has no shared memory.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // An MPI library in a comparison; compiled once for each that is installed.
 
 #include <mpi.h>

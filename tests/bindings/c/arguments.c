@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /* Arguments that cannot work are refused, and the communicator stays usable. */
 #include <capstan.h>
 #include <math.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /* Checks that end the program with the line that is wrong. */
 #ifndef CHECK_H
 #define CHECK_H

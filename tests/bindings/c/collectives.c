@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /* Every collective, blocking and in the background, with results checked. */
 #include <string.h>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /* One rank: every function of capstan.h, with results checked. */
 #include "ranks.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /* The names that the files of the program of one rank share. */
 #ifndef RANKS_H
 #define RANKS_H

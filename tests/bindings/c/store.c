@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /* Ranks that meet in a store of the program, and an algorithm of it. */
 #define _POSIX_C_SOURCE 200809L
 #include <dirent.h>

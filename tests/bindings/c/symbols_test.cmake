@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 cmake_minimum_required(VERSION 3.25)
 # LIBRARY exports the functions of LIST and nothing else, HEADER declares them, and PROGRAM
 # calls each of them.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Prints the version of the libnccl.so.2 that it gets, and has a child do the same.
 // Usage: audited [child]
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 /* The header is C, and its layouts are those of NCCL 2.32 on 64-bit machines. */
 #include "bindings/nccl/nccl.h"
 

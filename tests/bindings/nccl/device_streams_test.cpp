@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // NCCL's calls on memory of devices, in streams of a driver of CUDA: the stand-in of the tests,
 // whose streams run on a thread of its own, in random order and a while later. The run-time library
 // is none, as in programs that have it linked into them.

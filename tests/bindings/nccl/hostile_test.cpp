@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Wrong use, peers that do not come, and communicators that go in any order: an error in bounded
 // time, never a hang or a crash. And communicators that shrink and grow.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // NCCL's interface as its programs use it: several ranks of one process, by threads and by groups.
 
 #include <gtest/gtest.h>

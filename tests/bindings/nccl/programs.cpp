@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Programs for NCCL as its users write them: with the header and the run-time library of CUDA, here
 // the stand-in. Each is one of the ways in which NVIDIA's examples use NCCL.
 // Usage: programs WAY

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The stand-in for CUDA's run-time library, and NCCL's calls in its streams.
 
 #include <gtest/gtest.h>

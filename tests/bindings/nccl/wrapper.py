@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A wrapper by ctypes that looks every name up when it loads, as Python programs of NCCL do, in several
 processes. Usage: wrapper.py LIBRARY SYMBOLS RANKS."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks that all ranks of a communicator carry out together, on data that differ by rank and index."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 import faulthandler
 
 # A test that hangs ends with the stacks of all threads.

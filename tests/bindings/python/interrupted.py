@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One of two ranks: Ctrl-C ends a call on shared memory, before which ranks have to agree, and a send.
 
 Rank 1 makes its call only when rank 0 has been interrupted: a wait that ignores signals would hang.

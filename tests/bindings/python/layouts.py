@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One rank of a job: memory of every layout, compared with numpy byte by byte, also beside the array.
 
 A call gives what numpy computes on the same arrays, or refuses before anything is sent. Layouts that a

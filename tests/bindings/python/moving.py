@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks of calls that only move data: elements of any type, and objects."""
 
 from __future__ import annotations

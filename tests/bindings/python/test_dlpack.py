@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tensors of other libraries, as DLPack describes them."""
 
 from __future__ import annotations

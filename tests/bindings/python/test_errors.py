@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Errors in a program that does something wrong, or whose peers do."""
 
 import array

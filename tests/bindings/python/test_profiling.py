@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Records of a Profiler, and their view in a notebook."""
 
 import json

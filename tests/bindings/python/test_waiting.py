@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Waits leave Python free: other threads, signals, asyncio."""
 
 import asyncio

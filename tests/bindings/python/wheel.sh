@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Usage: wheel.sh SOURCE WORK
 #
 # Builds a wheel as `pip install .` does, installs it in a fresh environment, and uses it from another

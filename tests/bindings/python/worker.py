@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One rank of a job: all checks, under whatever launcher has started it."""
 
 import sys

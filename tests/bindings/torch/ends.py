@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One of two ranks whose program ends while a callback of a future waits: ends.py STORE together|alone.
 
 Together both callbacks make the call that they wait for. Alone, rank 0's waits for a call that rank 1,

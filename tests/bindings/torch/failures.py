@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Errors. They end the group, so each check makes one of its own."""
 
 import datetime

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One store for several lives of a job: restarts.py RANKS, as torchrun's agent keeps its store.
 
 Each life is a process per rank. In the first one the last rank dies. Each rank of the second one

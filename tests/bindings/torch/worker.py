@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One rank of a job that `capstan run` has started: worker.py STORE CHECK...
 
 All ranks run the same checks. Each is compared with a computation that every rank does alone.

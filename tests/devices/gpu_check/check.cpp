@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/devices/gpu_check/check.hpp"
 
 #include <fmt/format.h>

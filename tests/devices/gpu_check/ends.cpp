@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How calls end that cannot go on: in bounded time, with an error on every rank.
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reductions of one kernel: against the processor, against double precision, and their speed.
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Usage: gpu_check [--kernels] [--only PART]... [--launcher FILE] [--library FILE]
 //
 // Checks on a GPU what only a GPU can show, and prints a table. `scripts/gpu-check` runs it.

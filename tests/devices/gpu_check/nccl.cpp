@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The same calls by NVIDIA's NCCL, where it is installed, in one run. It takes several ranks on one
 // GPU since version 2.30, if NCCL_MULTI_RANK_GPU_ENABLE is 1.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The order of streams, and calls that are captured into graphs.
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Ranks in processes of their own: results, and deaths.
 
 #include <fmt/format.h>

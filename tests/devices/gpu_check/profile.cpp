@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Records of profilers about calls in streams: the device times those that its kernels run.
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Ranks that share the GPU: results of their collectives and messages, and how long short ones
 // take.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Kills, stops, cut cables and slow ranks, one random run after the other on one testbed of hosts.
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "transports/compose/multirail/peer_state.hpp"
 
 #include <algorithm>

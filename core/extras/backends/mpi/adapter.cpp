@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The functions of the MPI library whose mpi.h this is compiled with. See adapter_interface.hpp.
 
 #include <mpi.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A backend over MPI: see capstan/backends/mpi.hpp.
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Backends over NCCL and RCCL: see capstan/backends/nccl.hpp.
 
 #include <fmt/format.h>

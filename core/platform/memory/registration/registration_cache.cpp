@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "core/platform/memory/registration/registration_cache.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <linux/membarrier.h>
 #include <signal.h>
 #include <sys/mman.h>
