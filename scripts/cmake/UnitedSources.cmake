@@ -4,19 +4,19 @@
 # once. The preset debug compiles each file by itself, and so finds what a file forgets to include.
 option(CAPSTAN_UNITE_SOURCES "Compile the sources of each folder together" ON)
 
-# capstan_unite_sources(TARGET [ALONE regex] [BELOW regex] [COLD regex] [BATCH number]): but for sources
+# capstan_unite_sources(TARGET [ALONE regex] [BELOW regex] [COLD regex] [PARTS number]): but for sources
 # that match ALONE, and those that have options of their own. The folders below one that matches BELOW are
-# compiled with it. With BATCH so many sources are one, not a whole folder. What matches COLD is never
-# waited for by a call: release builds compile it with -O1, which takes two thirds of the time of -O3.
+# compiled with it. With PARTS a folder becomes so many sources; a file's name decides which it joins, so
+# that a new file changes only one. What matches COLD is never waited for by a call: release builds compile
+# it with -O1, which takes two thirds of the time of -O3.
 function(capstan_unite_sources target)
-  cmake_parse_arguments(arg "" "ALONE;BELOW;COLD;BATCH" "" ${ARGN})
+  cmake_parse_arguments(arg "" "ALONE;BELOW;COLD;PARTS" "" ${ARGN})
   if(NOT CAPSTAN_UNITE_SOURCES)
     return()
   endif()
   get_target_property(sources ${target} SOURCES)
   get_target_property(target_folder ${target} SOURCE_DIR)
   set(units "")
-  set(united 0)
   foreach(source ${sources})
     if(NOT source MATCHES "\\.cpp$" OR (arg_ALONE AND source MATCHES "${arg_ALONE}"))
       continue()
@@ -36,10 +36,11 @@ function(capstan_unite_sources target)
     if(arg_COLD AND "/${path}" MATCHES "${arg_COLD}")
       set(unit ${folder}/united_cold)
     endif()
-    if(arg_BATCH)
-      math(EXPR number "${united} / ${arg_BATCH}")
-      string(APPEND unit _${number})
-      math(EXPR united "${united} + 1")
+    if(arg_PARTS)
+      string(MD5 hash ${path})
+      string(SUBSTRING ${hash} 0 6 hash)
+      math(EXPR part "0x${hash} % ${arg_PARTS}")
+      string(APPEND unit _${part})
     endif()
     list(APPEND units ${unit})
     list(APPEND files_of_${unit} ${file})

@@ -69,9 +69,9 @@ struct FakeDriver {
 };
 
 /// A machine with or without device files, which its destructor removes.
-class Machine {
+class DriverMachine {
  public:
-  explicit Machine(const std::string& node = "") {
+  explicit DriverMachine(const std::string& node = "") {
     std::filesystem::create_directories(root_ / "dev");
     if (!node.empty()) std::ofstream{root_ / node};
   }
@@ -85,16 +85,16 @@ TEST(DeviceDrivers, NothingIsLoadedWhereThereIsNoDevice) {
   FakeLibraries libraries{{"libcuda.so.1", FakeDriver::cuda()},
                           {"libamdhip64.so", FakeDriver::hip()}};
   libraries.all_loaded = false;
-  EXPECT_EQ(find_cuda_driver(Machine{}.view(libraries)).driver, nullptr);
-  EXPECT_EQ(find_hip_driver(Machine{}.view(libraries)).driver, nullptr);
+  EXPECT_EQ(find_cuda_driver(DriverMachine{}.view(libraries)).driver, nullptr);
+  EXPECT_EQ(find_hip_driver(DriverMachine{}.view(libraries)).driver, nullptr);
   // HIP initialises itself at the first query about a pointer.
-  EXPECT_EQ(find_hip_driver(Machine{"dev/kfd"}.view(libraries)).driver, nullptr);
+  EXPECT_EQ(find_hip_driver(DriverMachine{"dev/kfd"}.view(libraries)).driver, nullptr);
   EXPECT_EQ(libraries.opened, 0);
-  EXPECT_NE(find_cuda_driver(Machine{"dev/nvidiactl"}.view(libraries)).driver, nullptr);
+  EXPECT_NE(find_cuda_driver(DriverMachine{"dev/nvidiactl"}.view(libraries)).driver, nullptr);
   EXPECT_EQ(libraries.opened, 1);
   libraries.all_loaded = true;
-  EXPECT_NE(find_cuda_driver(Machine{}.view(libraries)).driver, nullptr);
-  EXPECT_NE(find_hip_driver(Machine{}.view(libraries)).driver, nullptr);
+  EXPECT_NE(find_cuda_driver(DriverMachine{}.view(libraries)).driver, nullptr);
+  EXPECT_NE(find_hip_driver(DriverMachine{}.view(libraries)).driver, nullptr);
 }
 
 TEST(DeviceDrivers, ALibraryThatLacksAFunctionIsNoDriver) {
@@ -103,21 +103,21 @@ TEST(DeviceDrivers, ALibraryThatLacksAFunctionIsNoDriver) {
   libraries["libcuda.so.1"].remove("cuStreamQuery");
   libraries["libcuda.so.1"].remove("cuCtxPopCurrent_v2");
   libraries["libamdhip64.so"].remove("hipMemcpyAsync");
-  const FoundDriver cuda = find_cuda_driver(Machine{}.view(libraries));
+  const FoundDriver cuda = find_cuda_driver(DriverMachine{}.view(libraries));
   EXPECT_EQ(cuda.driver, nullptr);
   EXPECT_EQ(cuda.obstacle, "libcuda.so.1 lacks cuCtxPopCurrent_v2, cuStreamQuery");
-  const FoundDriver hip = find_hip_driver(Machine{}.view(libraries));
+  const FoundDriver hip = find_hip_driver(DriverMachine{}.view(libraries));
   EXPECT_EQ(hip.driver, nullptr);
   EXPECT_EQ(hip.obstacle, "libamdhip64 lacks hipMemcpyAsync");
 }
 
 TEST(DeviceDrivers, WithoutALibraryThereIsAReason) {
   const FakeLibraries none;
-  EXPECT_EQ(find_cuda_driver(Machine{}.view(none)).obstacle,
+  EXPECT_EQ(find_cuda_driver(DriverMachine{}.view(none)).obstacle,
             "there is no NVIDIA device, and libcuda.so.1 is not loaded");
-  EXPECT_EQ(find_cuda_driver(Machine{"dev/nvidiactl"}.view(none)).obstacle,
+  EXPECT_EQ(find_cuda_driver(DriverMachine{"dev/nvidiactl"}.view(none)).obstacle,
             "there is an NVIDIA device, but libcuda.so.1 cannot be loaded");
-  EXPECT_EQ(find_hip_driver(Machine{}.view(none)).obstacle,
+  EXPECT_EQ(find_hip_driver(DriverMachine{}.view(none)).obstacle,
             "libamdhip64 is not loaded: HIP is used where the program has loaded it");
 }
 
@@ -126,7 +126,7 @@ TEST(DeviceDrivers, AnOldDriverNamesTheFunctionsThatItLacks) {
   FakeLibraries libraries{{"libcuda.so.1", FakeDriver::cuda()},
                           {"libamdhip64.so", FakeDriver::hip()}};
   for (auto found : {find_cuda_driver, find_hip_driver}) {
-    const auto driver = found(Machine{}.view(libraries)).driver;
+    const auto driver = found(DriverMachine{}.view(libraries)).driver;
     ASSERT_NE(driver, nullptr);
     int number = 0;
     void* made = nullptr;
@@ -154,13 +154,13 @@ TEST(DeviceDrivers, AnOldDriverNamesTheFunctionsThatItLacks) {
   FakeLibraries::Symbols newer = FakeDriver::cuda();
   newer.add("cuStreamWaitValue32", +[]() { return 0; });
   const FakeLibraries older_name{{"libcuda.so.1", newer}};
-  const auto driver = find_cuda_driver(Machine{}.view(older_name)).driver;
+  const auto driver = find_cuda_driver(DriverMachine{}.view(older_name)).driver;
   EXPECT_EQ(driver->wait_for_flag(nullptr, nullptr, 1), 0) << "an older name serves as well";
 }
 
 TEST(DeviceDrivers, CudaKnowsItsMemoryOnceTheProgramHasInitialisedIt) {
   const FakeLibraries libraries{{"libcuda.so.1", FakeDriver::cuda()}};
-  const auto driver = find_cuda_driver(Machine{}.view(libraries)).driver;
+  const auto driver = find_cuda_driver(DriverMachine{}.view(libraries)).driver;
   ASSERT_NE(driver, nullptr);
   FakeDriver::initialized = false;
   EXPECT_FALSE(driver->place_of(&FakeDriver::buffer));
@@ -176,7 +176,7 @@ TEST(DeviceDrivers, HipNumberedItsTypesAnew) {
   const FakeLibraries libraries{{"libamdhip64.so", FakeDriver::hip()}};
   for (const int version : {50'221'153, 60'342'134}) {
     FakeDriver::hip_version = version;
-    const auto driver = find_hip_driver(Machine{}.view(libraries)).driver;
+    const auto driver = find_hip_driver(DriverMachine{}.view(libraries)).driver;
     ASSERT_NE(driver, nullptr);
     EXPECT_EQ(driver->place_of(&FakeDriver::buffer), (DevicePlace{nullptr, 3})) << version;
     const int before = FakeDriver::errors_taken;
