@@ -75,7 +75,7 @@ INSTANTIATE_TEST_SUITE_P(
             "core/schedule/ir/bad.cpp:2: core/schedule/ir must not know core/engine/executor"},
         Violation{
             "UpwardsByRelativePath",
-            {"core/schedule/ir/bad.hpp", "#include \"../engine/executor/host_executor.hpp\"\n"},
+            {"core/schedule/ir/bad.hpp", "#include \"../../engine/executor/host_executor.hpp\"\n"},
             "core/schedule/ir must not know core/engine/executor"},
         Violation{"Sideways",
                   {"transports/shm/bad.cpp", "#include \"transports/ofi/ofi_endpoint.hpp\"\n"},

@@ -183,8 +183,8 @@ TEST_F(Processes, AHundredThousandMessages) {
   EXPECT_EQ(fragments.status, 0) << fragments.output;
 }
 
-/// Of 160 MB in messages, one rank stores as much as it may. Over a network it is less: each
-/// message that waits at its sender takes a round trip.
+/// One rank stores as much of 160 MB in messages as it may. Over a network it is less: each message
+/// that waits at its sender takes a round trip.
 TEST_F(Processes, MessagesThatNobodyAsksForTakeLittleMemory) {
   constexpr int limit = 4, others = 30;
   for (const auto& [hosts, network] : {std::pair{"0", "tcp"}, {"2", "tcp"}, {"2", "ofi"}}) {

@@ -157,7 +157,7 @@ Page page_of_all(const std::string& name) {
   return page;
 }
 
-/// What every command writes, for `scripts/test` without a browser.
+/// The pages of every command, for `scripts/test` without a browser.
 TEST(Pages, OfEveryCommandAreWhole) {
   try {
     require_charts("--chart");
