@@ -2,33 +2,23 @@
 #include "transports/tcp/tcp_transport.hpp"
 
 #include <fmt/format.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <climits>
-#include <optional>
 #include <utility>
 
 #include "capstan/error.hpp"
-#include "core/platform/net/own_process.hpp"
-#include "transports/common/mirrored_transport.hpp"
 #include "transports/common/requirements.hpp"
-#include "transports/tcp/acceptor.hpp"
-#include "transports/tcp/listeners.hpp"
-#include "transports/tcp/opener.hpp"
-#include "transports/tcp/peer_connection.hpp"
+#include "transports/tcp/tcp_rank.hpp"
 #include "transports/tcp/tcp_socket.hpp"
 
 namespace capstan {
+namespace tcp {
 namespace {
 
 using namespace std::chrono_literals;
-using tcp::Inbox;
-using tcp::Listeners;
-using tcp::PeerConnection;
 
 /// Up to this number of connections, trying each costs less than asking the poller which are ready.
 // measured: docs/lab-notebook.md#few-connections
@@ -38,69 +28,7 @@ constexpr std::size_t few_connections = 8;
 constexpr unsigned calls_between_looks = 32;
 constexpr std::size_t buffer_bytes = 64 * 1024;
 
-class TcpTransport final : public MirroredTransport {
- public:
-  TcpTransport(Rank self, int ranks, Bytes segment, const TcpOptions& options,
-               const Borrowed& memory, std::vector<HostAddress> local, Listeners listeners);
-  ~TcpTransport() override;
-
-  std::string_view name() const override { return "tcp"; }
-  Address address() const override { return setup_.own.encode(); }
-  void connect(std::span<const Address> addresses, Deadline deadline) override;
-  void push(Rank peer, Bytes offset, Bytes length) override;
-  void push_from(Rank peer, Bytes offset, const void* from, Bytes length) override;
-  bool pushed(Rank peer) const override;
-  void detach_sources(Rank peer) override;
-  void progress() override;
-  int descriptor() const override { return poller_.descriptor(); }
-  void prepare_to_sleep() override;
-  void sleep(std::chrono::nanoseconds at_most) override;
-  void cancel_sleep() override;
-  void watch(Rank peer) override;
-  std::optional<std::string> departed(Rank peer) override;
-  void end_soon() override { linger_ = std::min(linger_, farewell); }
-
- protected:
-  void ring(const Link& link) override;
-
- private:
-  void open_all(Deadline deadline);
-  std::string describe_unreached(const PeerConnection& peer, Deadline deadline) const;
-  /// Guests may be ranks. Once all have connected guests are strangers, who can wait.
-  // measured: docs/lab-notebook.md#guests-of-a-busy-rank
-  bool awaits_guests() const { return acceptor_.busy() && connected_.size() < links_; }
-  void handle_events();
-  void handle_timeouts();
-  void dispatch(const Poller::Event& event);
-  void take_outcomes();
-  void begin(PeerConnection& peer, tcp::Outcome outcome);
-  void serve(PeerConnection& peer);
-  void look_for_end(PeerConnection& peer);
-  void lose(PeerConnection& peer, std::string why);
-  void leave();
-  std::uint64_t unacknowledged() const;
-  template <class Condition>
-  void finish(Condition condition);
-  template <class Condition>
-  void work_until(Condition condition, Deadline deadline);
-
-  const TcpOptions options_;
-  std::chrono::milliseconds linger_ = options_.linger;
-  bool answered_ = true;  // peers' hosts, as far as finish() waited for them
-  const OwnProcess process_;
-  Poller poller_ = Poller::with_alarm();
-  tcp::ConnectionSetup setup_;
-  tcp::Acceptor acceptor_;
-  tcp::Opener opener_;
-  std::vector<std::unique_ptr<PeerConnection>> peers_;  // by rank; null where there is no link
-  std::size_t links_ = 0;                               // how many are not null
-  std::vector<PeerConnection*> connected_;
-  std::vector<std::byte> buffer_;
-  std::atomic<bool> sleeping_{false};  // or about to
-  bool started_ = false;
-  std::atomic<bool> events_due_ = false;  // also set by a thread that sleeps here
-  unsigned calls_ = 0;
-};
+}  // namespace
 
 TcpTransport::TcpTransport(Rank self, int ranks, Bytes segment, const TcpOptions& options,
                            const Borrowed& memory, std::vector<HostAddress> local,
@@ -135,7 +63,7 @@ void TcpTransport::connect(std::span<const Address> addresses, Deadline deadline
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     const Rank peer{static_cast<std::int32_t>(i)};
     if (peer == self() || addresses[i].empty()) continue;
-    setup_.peers[i] = tcp::TcpAddress::decode(addresses[i]);
+    setup_.peers[i] = TcpAddress::decode(addresses[i]);
     if (!setup_.peers[i]) {
       throw BootstrapError(fmt::format(
           "rank {}: connect: rank {} cannot be met: its address is none of this version's TCP: use "
@@ -180,8 +108,8 @@ std::string TcpTransport::describe_unreached(const PeerConnection& peer, Deadlin
 
 void TcpTransport::take_outcomes() {
   while (!setup_.outcomes.empty()) {
-    std::vector<tcp::Outcome> outcomes = std::exchange(setup_.outcomes, {});
-    for (tcp::Outcome& outcome : outcomes) {
+    std::vector<Outcome> outcomes = std::exchange(setup_.outcomes, {});
+    for (Outcome& outcome : outcomes) {
       opener_.stop(outcome.peer);
       acceptor_.turn_away(outcome.peer);
       PeerConnection& peer = *peers_[index(outcome.peer)];
@@ -190,10 +118,10 @@ void TcpTransport::take_outcomes() {
   }
 }
 
-void TcpTransport::begin(PeerConnection& peer, tcp::Outcome outcome) {
+void TcpTransport::begin(PeerConnection& peer, Outcome outcome) {
   peer.socket = std::move(outcome.socket);
   peer.address = std::move(outcome.address);
-  const Poller::Tag tag{tcp::connection, static_cast<std::uint32_t>(peer.rank.value())};
+  const Poller::Tag tag{connection, static_cast<std::uint32_t>(peer.rank.value())};
   poller_.add(peer.socket.get(), tag, Poller::input);
   connected_.push_back(&peer);
   if (outcome.seals) {
@@ -262,11 +190,11 @@ void TcpTransport::handle_timeouts() {
 
 void TcpTransport::dispatch(const Poller::Event& event) {
   switch (event.tag.kind) {
-    case tcp::listener:
+    case listener:
       return acceptor_.accept_from_listener(event.tag.id);
-    case tcp::guest:
+    case guest:
       return acceptor_.serve(event.tag.id);
-    case tcp::attempt:
+    case attempt:
       return opener_.serve(event.tag.id);
     default:
       if (connected_.size() <= few_connections) return;  // progress() serves all connections
@@ -283,98 +211,6 @@ void TcpTransport::serve(PeerConnection& peer) {
     setup_.warnings.warn(peer.address, error.what());
     lose(peer, fmt::format("connection to rank {} at {} was dropped: it sent {}", peer.rank.value(),
                            peer.address, error.what()));
-  }
-}
-
-// --- Losing peers ---
-
-void TcpTransport::lose(PeerConnection& peer, std::string why) {
-  peer.lost = std::move(why);
-  peer.outbox.close();
-  std::erase(connected_, &peer);
-  if (!peer.socket.valid()) return;
-  poller_.remove(peer.socket.get());
-  peer.socket.reset();
-}
-
-/// Opens a connection, because only the end of a connection tells that the peer has departed.
-void TcpTransport::watch(Rank peer) {
-  if (!peers_[index(peer)] || setup_.is_settled(peer)) return;
-  setup_.require_room_for(peer);
-  opener_.open(peer);
-  take_outcomes();
-}
-
-/// A goodbye that is sealed shows only when what came before it has been received.
-void TcpTransport::look_for_end(PeerConnection& peer) {
-  if (peer.inbox.is_sealed()) return serve(peer);
-  const Inbox::State state = peer.inbox.peek(peer.socket.get());
-  if (state != Inbox::State::open) lose(peer, peer.describe_end(state, errno));
-}
-
-std::optional<std::string> TcpTransport::departed(Rank peer) {
-  PeerConnection* which = peers_[index(peer)].get();
-  if (!which) return std::nullopt;
-  if (which->lost || !which->socket.valid()) return which->lost;
-  look_for_end(*which);
-  if (!which->lost && which->has_stalled(options_.peer_timeout))
-    lose(*which, which->describe_end(Inbox::State::broken, ETIMEDOUT));
-  return which->lost;
-}
-
-TcpTransport::~TcpTransport() {
-  if (!process_.is_this()) return;  // a forked child's copy: the rank is still there
-  try {
-    leave();
-  } catch (const std::exception& error) {
-    setup_.warnings.warn("all peers", error.what());
-  }
-}
-
-/// Sends the rest and says goodbye. Closing a socket while the peer still sends would drop data
-/// that the peer's host has not acknowledged, so this function waits for the acknowledgement.
-void TcpTransport::leave() {
-  const auto all_sent = [&] {
-    return std::ranges::all_of(peers_, [](const auto& p) { return !p || p->outbox.sent(); });
-  };
-  finish(all_sent);
-  for (PeerConnection* peer : connected_) peer->outbox.say_goodbye();
-  finish(all_sent);
-  for (const PeerConnection* peer : connected_) ::shutdown(peer->socket.get(), SHUT_WR);
-  finish([&] { return unacknowledged() == 0; });
-}
-
-/// Bytes that the peers' hosts have not acknowledged yet.
-std::uint64_t TcpTransport::unacknowledged() const {
-  std::uint64_t bytes = 0;
-  for (const PeerConnection* peer : connected_) bytes += tcp::unsent(peer->socket.get());
-  return bytes;
-}
-
-/// Makes progress until the condition is met, or peers' hosts acknowledge nothing, now or earlier.
-template <class Condition>
-void TcpTransport::finish(Condition condition) {
-  const auto taken = [&] {
-    std::uint64_t bytes = 0;
-    for (const PeerConnection* peer : connected_) bytes += peer->outbox.sent_bytes();
-    return bytes - unacknowledged();
-  };
-  while (answered_ && !condition()) {
-    const std::uint64_t before = taken();
-    work_until([&] { return condition() || taken() != before; }, Deadline::in(linger_));
-    answered_ = condition() || taken() != before;
-  }
-}
-
-/// Makes progress until the condition is met or the time is up.
-template <class Condition>
-void TcpTransport::work_until(Condition condition, Deadline deadline) {
-  while (true) {
-    prepare_to_sleep();
-    progress();
-    if (condition() || deadline.expired()) return cancel_sleep();
-    // The condition may become true without an event, so the sleep is short.
-    sleep(std::min<std::chrono::nanoseconds>(deadline.remaining(), 5ms));
   }
 }
 
@@ -401,7 +237,7 @@ void TcpTransport::cancel_sleep() {
   events_due_ = true;
 }
 
-}  // namespace
+}  // namespace tcp
 
 std::unique_ptr<Transport> make_tcp_transport(Rank self, int ranks, Bytes segment,
                                               const TcpOptions& options, const Borrowed& memory) {
@@ -409,9 +245,9 @@ std::unique_ptr<Transport> make_tcp_transport(Rank self, int ranks, Bytes segmen
   TcpOptions chosen = options;
   chosen.congestion_control = tcp::choose_congestion_control(options.congestion_control);
   std::vector<HostAddress> local = choose_addresses(options.interface, host_addresses());
-  Listeners listeners = tcp::listen_on_all(local, chosen.congestion_control);
-  return std::make_unique<TcpTransport>(self, ranks, segment, chosen, memory, std::move(local),
-                                        std::move(listeners));
+  tcp::Listeners listeners = tcp::listen_on_all(local, chosen.congestion_control);
+  return std::make_unique<tcp::TcpTransport>(self, ranks, segment, chosen, memory, std::move(local),
+                                             std::move(listeners));
 }
 
 }  // namespace capstan

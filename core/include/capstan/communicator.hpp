@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "capstan/collectives.hpp"
+#include "capstan/all_collectives.hpp"
 #include "capstan/error.hpp"
 #include "capstan/export.hpp"
 #include "capstan/message.hpp"
@@ -19,7 +19,6 @@
 #include "capstan/shared_buffer.hpp"
 #include "capstan/store.hpp"
 #include "capstan/tensor.hpp"
-#include "capstan/tensor_collectives.hpp"
 #include "capstan/unique_id.hpp"
 #include "capstan/version.hpp"
 
@@ -64,7 +63,7 @@ enum class Purpose : std::uint8_t;
 /// any wait for its operations, throws InvalidArgument that names the parent. The parent goes on,
 /// and peers notice nothing: fork() may come at any time, also in callbacks and beside a progress
 /// thread.
-class Communicator : public Collectives<Communicator>, public TensorCollectives<Communicator> {
+class Communicator : public AllCollectives<Communicator> {
  public:
   /// Joins the world that a launcher has started: mpirun (Open MPI, MPICH), srun, torchrun or
   /// `capstan run`; alone when there is none. Throws BootstrapError when a rank does not join
@@ -132,68 +131,6 @@ class Communicator : public Collectives<Communicator>, public TensorCollectives<
   /// be called from any thread at any time. A failure that a call of this rank is still to notice
   /// is found once any rank has: peers look every 20 ms while they wait.
   std::exception_ptr async_error() const;
-
-  // Ranges, and tensors: see TensorCollectives.
-  using Collectives::all_gather;
-  using Collectives::all_gather_v;
-  using Collectives::all_reduce;
-  using Collectives::all_to_all;
-  using Collectives::all_to_all_v;
-  using Collectives::broadcast;
-  using Collectives::exscan;
-  using Collectives::gather;
-  using Collectives::gather_v;
-  using Collectives::reduce;
-  using Collectives::reduce_scatter;
-  using Collectives::reduce_scatter_v;
-  using Collectives::scan;
-  using Collectives::scatter;
-  using Collectives::scatter_v;
-  using Collectives::start_all_gather;
-  using Collectives::start_all_gather_v;
-  using Collectives::start_all_reduce;
-  using Collectives::start_all_to_all;
-  using Collectives::start_all_to_all_v;
-  using Collectives::start_broadcast;
-  using Collectives::start_exscan;
-  using Collectives::start_gather;
-  using Collectives::start_gather_v;
-  using Collectives::start_reduce;
-  using Collectives::start_reduce_scatter;
-  using Collectives::start_reduce_scatter_v;
-  using Collectives::start_scan;
-  using Collectives::start_scatter;
-  using Collectives::start_scatter_v;
-  using TensorCollectives::all_gather;
-  using TensorCollectives::all_gather_v;
-  using TensorCollectives::all_reduce;
-  using TensorCollectives::all_to_all;
-  using TensorCollectives::all_to_all_v;
-  using TensorCollectives::broadcast;
-  using TensorCollectives::exscan;
-  using TensorCollectives::gather;
-  using TensorCollectives::gather_v;
-  using TensorCollectives::reduce;
-  using TensorCollectives::reduce_scatter;
-  using TensorCollectives::reduce_scatter_v;
-  using TensorCollectives::scan;
-  using TensorCollectives::scatter;
-  using TensorCollectives::scatter_v;
-  using TensorCollectives::start_all_gather;
-  using TensorCollectives::start_all_gather_v;
-  using TensorCollectives::start_all_reduce;
-  using TensorCollectives::start_all_to_all;
-  using TensorCollectives::start_all_to_all_v;
-  using TensorCollectives::start_broadcast;
-  using TensorCollectives::start_exscan;
-  using TensorCollectives::start_gather;
-  using TensorCollectives::start_gather_v;
-  using TensorCollectives::start_reduce;
-  using TensorCollectives::start_reduce_scatter;
-  using TensorCollectives::start_reduce_scatter_v;
-  using TensorCollectives::start_scan;
-  using TensorCollectives::start_scatter;
-  using TensorCollectives::start_scatter_v;
 
   /// One all_reduce, in place, for many buffers: small ones, like the gradients of many layers,
   /// cost as much as one of their total length. The buffers are packed into one and unpacked again.

@@ -10,6 +10,7 @@
 #include "capstan/types.hpp"
 #include "core/schedule/lowering/slots.hpp"
 #include "core/schedule/selection/simulated_clock.hpp"
+#include "core/schedule/selection/simulated_memory.hpp"
 
 namespace capstan {
 namespace {
@@ -27,12 +28,7 @@ class Simulation {
         synchronizes_(call.synchronizes),
         slot_kind_(kind_of(programs, call.element)),
         tells_(notice_interval(slot_kind_, 1, synchronizes_, standard_slots) == 1),
-        in_place_(call.in_place),
-        in_dram_(model.exceed_cache(call.of_rank)),
-        local_byte_(model.local_byte * (in_dram_ ? model.dram_local_factor : 1)),
-        huge_(model.huge_pages && call.shortest >= worth_huge_pages),
-        pages_(call.of_all > model.host_cache && !huge_ ? model.page_lookup_factor : 1),
-        seen_(call.peer_mapped),
+        memory_(hosts, call, model),
         time_slice_(model.shares_cores ? model.time_slice : 0),
         model_(model),
         trace_(trace),
@@ -95,8 +91,7 @@ class Simulation {
     times_read_.clear();
     posted_.clear();
     messages_.clear();
-    reads_.clear();
-    copies_.clear();
+    memory_.begin_call();
     for (const Rank r : all_ranks(programs_.size())) begin_call(r);
     for (bool moved = true; moved;) {
       moved = false;
@@ -177,7 +172,10 @@ class Simulation {
     const Op& op = program.ops[rank.op];
     switch (op.code) {
       case OpCode::gather:
-        if (!(program.packets ? gather_packets(r, op) : gather(rank, program, op))) return false;
+        if (!program.packets)
+          memory_.gather(rank.clock, program, op);
+        else if (!gather_packets(r, op))
+          return false;
         break;
       case OpCode::push:
         push(rank, program, op);
@@ -252,134 +250,6 @@ class Simulation {
     clock.bandwidth(first_sent(message.bytes) + message.bytes * model_.send_byte);
   }
 
-  bool gather(State& rank, const Program& program, const Op& op) {
-    if (in_place_ && copies_to_itself(program, op)) return true;
-    const double bytes = static_cast<double>(bytes_of(op.length, element_).value());
-    const auto sources = program.sources(op), destinations = program.destinations(op);
-    // Reading costs nothing where a peer's output is written: with several such peers, one after
-    // the other, the source is in the cache.
-    const bool sends = destinations.front().place == Place::peer_output;
-    double stagings = 0;
-    for (const Operand& source : sources) {
-      if (source.place == Place::staging)
-        stagings++ == 0 ? read_staging(rank, source, bytes)
-                        : rank.clock.bandwidth(bytes * model_.next_staging_byte);
-      else if (is_local(source) && !sends)
-        rank.clock.bandwidth(bytes * (op.source_count > 1 ? local_byte_ : dram_byte()));
-    }
-    // Each rank begins with another peer, as in the executor.
-    for (std::size_t k = 1; k <= sources.size(); ++k) {
-      const auto i = (static_cast<std::size_t>(program.self.value()) + k) % sources.size();
-      if (is_buffer_of_peer(sources[i].place)) read_peer(rank, sources[i], op, bytes);
-    }
-    if (op.source_count > 1) rank.clock.reduction(bytes * op.source_count * model_.reduce_byte);
-    for (const Operand& destination : destinations)
-      write(rank, destination, bytes, cost_of_writing(op, sources.front()));
-    return true;
-  }
-
-  static bool copies_to_itself(const Program& program, const Op& op) {
-    return op.source_count == 1 && program.sources(op).front().place == Place::input &&
-           program.destinations(op).front().place == Place::output;
-  }
-
-  /// The cost of writing a byte to the own buffers. Copies out of staging buffers and peers' memory
-  /// include the cost of writing to the cache, and those of peers' memory also that of DRAM.
-  double cost_of_writing(const Op& op, const Operand& source) const {
-    if (op.source_count > 1 || is_local(source)) return local_byte_;
-    return source.place == Place::staging ? dram_byte() : 0;
-  }
-
-  /// The cost of a byte of the own buffers where they are in DRAM, beyond its cost where they are
-  /// in the cache.
-  double dram_byte() const { return local_byte_ - model_.local_byte; }
-
-  /// `own_byte`: what a byte costs that is written to a buffer of this rank.
-  void write(State& rank, const Operand& destination, double bytes, double own_byte) {
-    if (destination.place == Place::peer_output) return write_peer(rank, destination, bytes);
-    if (destination.place == Place::staging)
-      rank.clock.bandwidth(bytes * model_.staging_write_byte + first_bytes(bytes));
-    else
-      rank.clock.bandwidth(bytes * own_byte);
-  }
-
-  void write_peer(State& rank, const Operand& destination, double bytes) {
-    const bool seen = seen_ == PeerMappedBuffers::all;
-    const double far = !in_dram_ ? 1
-                       : seen    ? model_.dram_load_factor
-                                 : model_.dram_write_factor * pages_;
-    const Transfer write{seen ? model_.load : model_.write_call, bytes * model_.write_byte * far};
-    if (!seen) await_other_copies(rank, destination.owner, write);
-    rank.clock.latency(write.fixed);
-    rank.clock.bandwidth(write.moving);
-  }
-
-  static bool is_local(const Operand& operand) { return operand.place < Place::staging; }
-
-  /// The extra cost of the first 4 KiB. Beyond them the hardware prefetches.
-  double first_bytes(double bytes) const {
-    return std::min(bytes, 4096.0) * model_.first_staging_byte;
-  }
-
-  void read_staging(State& rank, const Operand& source, double bytes) {
-    const double moving = bytes * model_.staging_read_byte + first_bytes(bytes);
-    read(rank, {Place::staging, source.owner}, {model_.miss, moving}, model_.contention);
-  }
-
-  void read_peer(State& rank, const Operand& source, const Op& op, double bytes) {
-    const auto piece = static_cast<double>(fetched_piece(op.source_count + 1).value());
-    const bool fresh = source.place == Place::peer_output;
-    const bool seen = seen_ >= (fresh ? PeerMappedBuffers::all : PeerMappedBuffers::inputs);
-    const double call = seen                  ? model_.load
-                        : op.source_count > 1 ? std::max(1.0, bytes / piece) * model_.read_piece
-                                              : model_.read_call;
-    const double near = !fresh ? model_.read_byte
-                        : seen ? model_.staging_read_byte
-                               : model_.read_fresh_byte;
-    const double far = seen    ? model_.read_byte * model_.dram_load_factor
-                       : fresh ? model_.read_fresh_byte * pages_
-                               : model_.read_byte * model_.dram_read_factor * pages_;
-    const double again = !seen && op.source_count > 1 ? model_.read_piece_byte : 0;
-    const Transfer cost{call, bytes * ((in_dram_ ? far : near) + again)};
-    if (!seen) await_other_copies(rank, source.owner, cost);
-    read(rank, {Place::peer_input, source.owner}, cost,
-         huge_ ? model_.huge_contention : model_.buffer_contention);
-  }
-
-  struct Interval {
-    double begin, end;
-  };
-
-  /// The time of a read or write without others at the same time.
-  struct Transfer {
-    double fixed, moving;
-    double alone() const { return fixed + moving; }
-  };
-
-  /// Ranks that read the same memory at the same time contend for it.
-  void read(State& rank, std::pair<Place, Rank> memory, const Transfer& cost, double contention) {
-    const double now = rank.clock.now();
-    auto& others = reads_[memory];
-    const double overlapping = overlaps(others, now, now + cost.alone());
-    rank.clock.latency(cost.fixed);
-    rank.clock.bandwidth(cost.moving);
-    rank.clock.waiting(cost.alone() * contention * overlapping);
-    others.push_back({now, rank.clock.now()});
-  }
-
-  /// Copies that the kernel of one host makes at the same time contend, whatever they read.
-  void await_other_copies(State& rank, Rank peer, const Transfer& cost) {
-    const double now = rank.clock.now(), end = now + cost.alone();
-    auto& others = copies_[hosts_.host_of(peer)];
-    rank.clock.waiting(cost.moving * model_.copy_contention * overlaps(others, now, end));
-    others.push_back({now, end});
-  }
-
-  static double overlaps(const std::vector<Interval>& others, double begin, double end) {
-    return static_cast<double>(std::ranges::count_if(
-        others, [&](const Interval& other) { return other.begin < end && begin < other.end; }));
-  }
-
   bool gather_packets(Rank r, const Op& op) {
     State& rank = ranks_[r];
     const Program& program = programs_[r];
@@ -425,19 +295,12 @@ class Simulation {
   const bool synchronizes_;
   const SlotKind slot_kind_;
   const bool tells_;  // each call ends with notices to writers on other hosts
-  const bool in_place_;
-  const bool in_dram_;  // buffers exceed the cache
-  const double local_byte_;
-  const bool huge_;     // buffers are in huge pages
-  const double pages_;  // LinkModel::page_lookup_factor where it applies, else 1
-  const PeerMappedBuffers seen_;
+  SimulatedMemory memory_;
   const double time_slice_;
   const LinkModel& model_;
   std::vector<SimulatedSpan>* const trace_;
   ByRank<State> ranks_;
-  std::vector<ByRank<double>> finished_;                           // by call: the time of its end
-  std::map<std::pair<Place, Rank>, std::vector<Interval>> reads_;  // this call, by owner of memory
-  std::map<int, std::vector<Interval>> copies_;                    // the kernel's, by host
+  std::vector<ByRank<double>> finished_;  // by call: the time of its end
   // The packets of this call, by area.
   std::map<Area, double> packets_;  // the time when they were written
   std::map<Area, int> times_read_;

@@ -1,122 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-
-// A backend over MPI: see capstan/backends/mpi.hpp.
-
-#include <fmt/format.h>
+#include "core/extras/backends/mpi/backend.hpp"
 
 #include <algorithm>
 #include <cstring>
-#include <thread>
+#include <functional>
 
-#include "core/extras/backends/backend_call.hpp"
-#include "core/extras/backends/factories.hpp"
 #include "core/extras/backends/mpi/average.hpp"
-#include "core/extras/backends/mpi/operation.hpp"
 
 namespace capstan {
 namespace {
 
 constexpr int serialized = 2;  // the least level at which another thread may call MPI
 
-class MpiBackend : public Backend, public AsynchronousPart, public PointToPointPart {
- public:
-  /// Takes the communicator over.
-  MpiBackend(LoadedMpi& mpi, MpiHandle communicator, const BackendConfig& config)
-      : mpi_(mpi),
-        communicator_(communicator),
-        config_(config),
-        options_(MpiConfig::from_options(config.options)),
-        rank_(mpi.adapter().rank(communicator)),
-        size_(mpi.adapter().size(communicator)),
-        driver_(std::make_shared<PolledDriver>(PolledDriver::Options{
-            fmt::format("rank {}: mpi", rank_), config.timeout, reason_for_no_thread()})) {}
-  ~MpiBackend() override { MpiBackend::close(); }
-
-  std::string_view name() const override { return "mpi"; }
-  int rank() const override { return rank_; }
-  int world_size() const override { return size_; }
-  Device device() const override { return config_.device; }
-  bool is_initialized() const override { return open_; }
-  Capabilities capabilities() const override {
-    return {.asynchronous = true,
-            .point_to_point = true,
-            .probe = true,
-            .any_source = true,
-            .tags = true,
-            .deadline = true,
-            .device_memory = true,
-            .subgroups = true};
-  }
-  void close() override {
-    if (!open_) return;
-    open_ = false;
-    const bool idle = driver_->is_idle();
-    driver_->close("the backend was closed");
-    if (idle && !mpi_.adapter().finalized())
-      mpi_.locked([&] { return mpi_.adapter().free_communicator(communicator_); });
-  }
-  AsynchronousPart* asynchronous() override { return this; }
-  PointToPointPart* point_to_point() override { return this; }
-
-  using Backend::probe;
-  using Backend::receive;
-  using Backend::run;
-  using Backend::start;
-  Work start(const Request& request, Finish finish) override;
-  Work start(const Message& message, Finish finish) override;
-  MessageInfo run(const Message& message) override;
-  std::optional<MessageInfo> probe(int source, int tag) override;
-  Tensor receive(DataType type, int source, int tag) override;
-
- protected:
-  std::unique_ptr<Backend> make_subgroup(std::span<const int> ranks) override;
-  std::shared_ptr<DeviceRuntime> staging_for(const Device& device) const override;
-
- private:
-  std::string reason_for_no_thread() const {
-    const int level = mpi_.adapter().thread_level();
-    if (level >= serialized) return {};
-    return fmt::format(
-        "rank {}: mpi: MPI was initialised for thread level {}, and other threads "
-        "need 2 (serialized): set thread_level=2, or wait for the work",
-        rank_, level);
-  }
-  std::string call_text(const std::string& what) const {
-    return fmt::format("rank {}: mpi: {}", rank_, what);
-  }
-  std::unique_ptr<MpiOperation> operation(const std::string& what) {
-    return std::make_unique<MpiOperation>(mpi_, call_text(what), options_.longest_count);
-  }
-  void require_tag(int tag) const {
-    const int highest = mpi_.adapter().highest_tag(communicator_);
-    if (tag > highest)
-      refuse(fmt::format("tag {}", tag), fmt::format("this MPI has tags 0 to {}", highest));
-  }
-
-  void start(MpiOperation& operation, const Request& request, Finish& finish);
-  void start_reduction(MpiOperation& operation, const Request& request, Finish& finish);
-  void all_reduce(MpiOperation& operation, const Request& request, MpiHandle type, MpiHandle op);
-  void reduce(MpiOperation& operation, const Request& request, MpiHandle type, MpiHandle op,
-              const void* input, void* output, Elements count, int root);
-  void reduce_scatter(MpiOperation& operation, const Request& request, MpiHandle type, MpiHandle op,
-                      Finish& finish);
-  MpiHandle type_for(const Request& request) const;
-  MpiHandle operation_for(const Request& request) const;
-
-  LoadedMpi& mpi_;
-  const MpiHandle communicator_;
-  const BackendConfig config_;
-  const MpiConfig options_;
-  const int rank_, size_;
-  std::shared_ptr<PolledDriver> driver_;
-  bool open_ = true;
-};
-
 const std::byte* at(const void* data, std::uint64_t elements, DataType type) {
   return static_cast<const std::byte*>(data) + elements * size_of(type).value();
 }
 std::byte* at(void* data, std::uint64_t elements, DataType type) {
   return static_cast<std::byte*>(data) + elements * size_of(type).value();
+}
+
+/// Whether an output lies within an input.
+bool overlap(const Request& request) {
+  const auto* const input = static_cast<const std::byte*>(request.input);
+  const auto* const output = static_cast<const std::byte*>(request.output);
+  return std::less_equal<>{}(input, output) &&
+         std::less<>{}(output,
+                       input + bytes_of(request.input_count, size_of(request.type)).value());
+}
+
+}  // namespace
+
+std::string MpiBackend::reason_for_no_thread() const {
+  const int level = mpi_.adapter().thread_level();
+  if (level >= serialized) return {};
+  return fmt::format(
+      "rank {}: mpi: MPI was initialised for thread level {}, and other threads "
+      "need 2 (serialized): set thread_level=2, or wait for the work",
+      rank_, level);
 }
 
 MpiHandle MpiBackend::type_for(const Request& request) const {
@@ -168,15 +88,6 @@ void MpiBackend::reduce(MpiOperation& operation, const Request& request, MpiHand
       return mpi_.adapter().reduce(in, out, count, type, op, root, communicator_, made);
     });
   });
-}
-
-/// Whether an output lies within an input.
-bool overlap(const Request& request) {
-  const auto* const input = static_cast<const std::byte*>(request.input);
-  const auto* const output = static_cast<const std::byte*>(request.output);
-  return std::less_equal<>{}(input, output) &&
-         std::less<>{}(output,
-                       input + bytes_of(request.input_count, size_of(request.type)).value());
 }
 
 /// Blocks that are too long for one count are reduced to their ranks one after another.
@@ -267,75 +178,6 @@ Work MpiBackend::start(const Request& request, Finish finish) {
       std::move(made), std::move(finish));
 }
 
-Work MpiBackend::start(const Message& message, Finish finish) {
-  const std::string text = describe(message);
-  require_tag(message.tag);
-  auto made = operation(text);
-  const MpiHandle type = made->bytes(bytes_of(message.count, size_of(message.type)).value());
-  const MpiAdapter& mpi = mpi_.adapter();
-  driver_->alone([&] {
-    made->add([&](MpiHandle* request) {
-      const auto call =
-          message.sends ? +[](const MpiAdapter& a, const Message& m, MpiHandle t, MpiHandle c,
-                              MpiHandle* r) { return a.send(m.data, t, m.peer, m.tag, c, r); }
-                        : +[](const MpiAdapter& a, const Message& m, MpiHandle t, MpiHandle c,
-                              MpiHandle* r) { return a.receive(m.data, t, m.peer, m.tag, c, r); };
-      return call(mpi, message, type, communicator_, request);
-    });
-  });
-  return driver_->start(text, {}, std::move(made), std::move(finish));
-}
-
-MessageInfo MpiBackend::run(const Message& message) {
-  const Work work = start(message, {});
-  work.wait();
-  return work.message().value();
-}
-
-std::optional<MessageInfo> MpiBackend::probe(int source, int tag) {
-  require_tag(tag);
-  bool found = false;
-  MpiStatus status{};
-  const int code = mpi_.locked(
-      [&] { return mpi_.adapter().probe(source, tag, communicator_, &found, &status); });
-  mpi_.require(code, call_text("probe"));
-  if (!found) return {};
-  return MessageInfo{status.source, status.tag, Bytes{status.bytes}};
-}
-
-Tensor MpiBackend::receive(DataType type, int source, int tag) {
-  require_tag(tag);
-  const std::string text = fmt::format("receive({}, from {}, tag {})", name_of(type), source, tag);
-  const Deadline deadline = Deadline::in(config_.timeout);
-  bool found = false;
-  MpiHandle message = 0;
-  MpiStatus status{};
-  for (;;) {
-    const int code = mpi_.locked([&] {
-      return mpi_.adapter().matched_probe(source, tag, communicator_, &found, &message, &status);
-    });
-    mpi_.require(code, call_text(text));
-    if (found) break;
-    if (deadline.expired())
-      throw TimedOut(
-          fmt::format("{}: no such message within {}", call_text(text), deadline.budget()));
-    std::this_thread::yield();
-  }
-  // Bytes of a message that is no whole number of elements are received all the same.
-  const std::uint64_t size = size_of(type).value();
-  Tensor received{type, {static_cast<std::int64_t>((status.bytes + size - 1) / size)}};
-  auto made = operation(text);
-  const MpiHandle bytes = made->bytes(status.bytes);
-  made->add([&](MpiHandle* request) {
-    return mpi_.adapter().receive_matched(received.data(), bytes, &message, request);
-  });
-  driver_->start(text, {}, std::move(made), {}).wait();
-  if (status.bytes % size != 0)
-    throw Mismatch(fmt::format("{}: {} bytes are no whole number of {}", call_text(text),
-                               status.bytes, name_of(type)));
-  return received;
-}
-
 std::unique_ptr<Backend> MpiBackend::make_subgroup(std::span<const int> ranks) {
   const auto place = std::ranges::find(ranks, rank_);
   const bool is_member = place != ranks.end();
@@ -356,63 +198,6 @@ std::shared_ptr<DeviceRuntime> MpiBackend::staging_for(const Device& device) con
   if (aware) return nullptr;
   const auto runtime = config_.options.find("runtime");
   return DeviceRuntime::load(device.type, runtime == config_.options.end() ? "" : runtime->second);
-}
-
-std::unique_ptr<Backend> duplicate(LoadedMpi& mpi, MpiHandle communicator,
-                                   const BackendConfig& config) {
-  MpiHandle copy = 0;
-  mpi.require(mpi.locked([&] { return mpi.adapter().duplicate(communicator, &copy); }),
-              "mpi: MPI_Comm_dup");
-  return std::make_unique<MpiBackend>(mpi, copy, config);
-}
-
-/// Throws InvalidArgument if the world is another one than the configuration says.
-void require_world(std::string_view key, std::optional<int> asked, int got) {
-  if (asked && *asked != got)
-    throw InvalidArgument(fmt::format(
-        "mpi: {}={}, but MPI's world says {}: leave it out, or start the ranks with MPI's launcher",
-        key, *asked, got));
-}
-
-void require_options(const BackendConfig& config) {
-  require_known_options("mpi", config,
-                        {"use_cuda_aware_mpi", "thread_level", "enable_profiling", "buffer_size",
-                         "enable_tuning", "longest_count", "runtime"});
-  if (!config.unique_id.empty())
-    throw InvalidArgument(
-        "mpi: unique_id: MPI's ranks find each other by its launcher: leave it out");
-}
-
-class MpiFactory : public BackendFactory {
- public:
-  std::string name() const override { return "mpi"; }
-  int priority() const override { return 50; }
-  Availability look() const override { return LoadedMpi::look(); }
-  std::unique_ptr<Backend> create(const BackendConfig& config) const override {
-    require_options(config);
-    const MpiConfig options = MpiConfig::from_options(config.options);
-    LoadedMpi& mpi = LoadedMpi::get();
-    mpi.ensure_initialised(options);
-    const MpiHandle world = mpi.adapter().world();
-    require_world("world_size", config.world_size, mpi.adapter().size(world));
-    require_world("rank", config.rank, mpi.adapter().rank(world));
-    return duplicate(mpi, world, config);
-  }
-};
-
-}  // namespace
-
-std::unique_ptr<Backend> make_mpi_backend(const void* communicator, const BackendConfig& config) {
-  if (!communicator) throw InvalidArgument("make_mpi_backend: pass the address of an MPI_Comm");
-  require_options(config);
-  LoadedMpi& mpi = LoadedMpi::get();
-  if (!mpi.adapter().initialized() || mpi.adapter().finalized())
-    throw InvalidArgument("make_mpi_backend: MPI is not initialised, so there is no communicator");
-  return duplicate(mpi, mpi.adapter().communicator_at(communicator), config);
-}
-
-std::shared_ptr<const BackendFactory> mpi_factory() {
-  return std::make_shared<MpiFactory>();
 }
 
 }  // namespace capstan
