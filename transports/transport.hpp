@@ -206,8 +206,9 @@ class Transport {
   // --- Liveness ---
 
   /// This rank waits for `peer`: from now on departed() notices the peer's end even if nothing was
-  /// ever pushed between the two. Called again and again.
-  virtual void watch(Rank /*peer*/) {}
+  /// ever pushed between the two. Called again and again. False while it is not known yet whether
+  /// the peer is there: a connection is being opened.
+  virtual bool watch(Rank /*peer*/) { return true; }
 
   /// Why `peer` can no longer answer ("process 4711 has died", "process 4711 has destroyed its
   /// transport"), or nothing while it lives. Data that the peer published before stay readable and

@@ -86,6 +86,31 @@ TEST_F(Processes, EverySurvivorNamesTheRankThatWasKilled) {
   }
 }
 
+/// `victims` of four ranks die before anybody notices: the two survivors tell of both.
+void both_are_named(const char* what, int first, int second, const Environment& environment) {
+  const std::string victims = fmt::format("{},{}", first, second);
+  const auto result =
+      run_command({CAPSTAN_PROGRAM, "run", "-n", "4", "--bind", "none", "--", "sh", "-c",
+                   fmt::format("{} {} {}; true", WORKER_PROGRAM, what, victims)},
+                  environment);
+  SCOPED_TRACE(fmt::format("{}, {} hosts\n{}", what, environment[1].second, result.output));
+  EXPECT_EQ(occurrences(result.output, fmt::format("lost {}: rank {} (", victims, first)), 2);
+  EXPECT_EQ(occurrences(result.output, fmt::format(", and rank {} (", second)), 2);
+}
+
+/// A rank of a ring or a chain talks to its neighbours alone, and the first of a chain has finished
+/// calls that others wait for.
+TEST_F(Processes, RanksThatDieTogetherAreAllNamedByEverySurvivor) {
+  for (const char* what : {"outlive", "outlive_broadcasts"})
+    for (const char* hosts : {"4", "2", "0"})
+      for (int second = 1; second < 4; ++second)
+        for (int first = 0; first < second; ++first)
+          both_are_named(what, first, second,
+                         {{"CAPSTAN_ALGORITHM", "all_reduce:ring;all_gather:ring;broadcast:chain"},
+                          {"CAPSTAN_VIRTUAL_HOSTS", hosts},
+                          {"CAPSTAN_NETWORK", "tcp"}});
+}
+
 TEST_F(Processes, ARankThatLeavesIsNamed) {
   const auto result = run_ranks(3, "leave");
   EXPECT_EQ(result.status, 0);

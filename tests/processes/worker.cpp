@@ -19,6 +19,7 @@
 #include "capstan/async/execute.hpp"
 #include "capstan/communicator.hpp"
 #include "perf/measure/cell.hpp"
+#include "tests/processes/deaths.hpp"
 #include "tests/processes/lifetime.hpp"
 #include "tests/processes/listening.hpp"
 #include "tests/processes/lost_rights.hpp"
@@ -344,6 +345,8 @@ int run(const std::string& what, const char* argument) {
   if (what == "exit") return end_by_exit(argument);
   if (what == "descriptors") return tell_descriptors_of_groups();
   if (what == "own_schedules") return run_own_schedules();
+  if (what == "outlive") return outlive(argument, false);
+  if (what == "outlive_broadcasts") return outlive(argument, true);
   Communicator world = Communicator::from_environment();
   if (what == "everything") return everything(world, argument, tried_types, all_reduce_ops());
   if (what == "few_types") return everything(world, argument, few_types, few_ops);

@@ -115,7 +115,7 @@ class Recorder final : public Transport {
   void sleep(std::chrono::nanoseconds at_most) override { note("sleep", at_most); }
   void cancel_sleep() override { note("cancel_sleep"); }
 
-  void watch(Rank peer) override { note("watch", peer); }
+  bool watch(Rank peer) override { return note("watch", peer), false; }
   std::optional<std::string> departed(Rank peer) override { return note("departed", peer), "gone"; }
   void end_soon() override { note("end_soon"); }
 
@@ -194,7 +194,7 @@ const std::vector<Case>& sleeping_and_leaving() {
       without_result("sleep(9 ns)", [](auto& to) { to.sleep(9ns); }),
       without_result("cancel_sleep()", [](auto& to) { to.cancel_sleep(); }),
       without_result("ring(the link)", [](auto& to) { to.wake(link_to_peer); }),
-      without_result("watch(rank 1)", [](auto& to) { to.watch(Rank{1}); }),
+      {"watch(rank 1)", [](auto& to) { return !to.watch(Rank{1}); }},
       {"departed(rank 1)", [](auto& to) { return to.departed(Rank{1}) == "gone"; }},
       without_result("end_soon()", [](auto& to) { to.end_soon(); }),
   };

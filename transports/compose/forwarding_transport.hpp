@@ -60,7 +60,7 @@ class ForwardingTransport : public Transport {
   void sleep(std::chrono::nanoseconds at_most) override { inner_->sleep(at_most); }
   void cancel_sleep() override { inner_->cancel_sleep(); }
 
-  void watch(Rank peer) override { inner_->watch(peer); }
+  bool watch(Rank peer) override { return inner_->watch(peer); }
   std::optional<std::string> departed(Rank peer) override { return inner_->departed(peer); }
   void end_soon() override { inner_->end_soon(); }
 

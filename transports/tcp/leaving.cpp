@@ -23,11 +23,12 @@ void TcpTransport::lose(PeerConnection& peer, std::string why) {
 }
 
 /// Opens a connection, because only the end of a connection tells that the peer has departed.
-void TcpTransport::watch(Rank peer) {
-  if (!peers_[index(peer)] || setup_.is_settled(peer)) return;
+bool TcpTransport::watch(Rank peer) {
+  if (!peers_[index(peer)] || setup_.is_settled(peer)) return true;
   setup_.require_room_for(peer);
   opener_.open(peer);
   take_outcomes();
+  return setup_.is_settled(peer) || opener_.has_reached(peer);
 }
 
 /// A goodbye that is sealed shows only when what came before it has been received.

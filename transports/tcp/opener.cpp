@@ -96,6 +96,11 @@ bool Opener::has_attempts(Rank peer) const {
   return std::ranges::any_of(attempts_, [&](const auto& a) { return a.second.peer == peer; });
 }
 
+bool Opener::has_reached(Rank peer) const {
+  return std::ranges::any_of(
+      attempts_, [&](const auto& a) { return a.second.peer == peer && a.second.connected; });
+}
+
 void Opener::serve(std::uint32_t id) {
   const auto found = attempts_.find(id);
   if (found == attempts_.end()) return;

@@ -26,6 +26,8 @@ class Opener {
   /// Ends the attempts: the peer is connected, or cannot be.
   void stop(Rank peer);
   bool busy() const { return !openings_.empty(); }
+  /// Somebody listens where `peer` does: its process lives.
+  bool has_reached(Rank peer) const;
   /// The attempts to reach `peer` and their results, for people to read.
   std::string describe(Rank peer) const;
 

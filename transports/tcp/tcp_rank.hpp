@@ -43,7 +43,7 @@ class TcpTransport final : public MirroredTransport {
   void prepare_to_sleep() override;
   void sleep(std::chrono::nanoseconds at_most) override;
   void cancel_sleep() override;
-  void watch(Rank peer) override;
+  bool watch(Rank peer) override;
   std::optional<std::string> departed(Rank peer) override;
   void end_soon() override { linger_ = std::min(linger_, farewell); }
 

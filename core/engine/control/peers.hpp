@@ -77,6 +77,9 @@ class Peers {
     return memory_.id_of(buffer, size);
   }
 
+  /// Whether a peer has said that it leaves the communicator.
+  bool left(Rank peer) const { return control(peer).left.load(std::memory_order_acquire) != 0; }
+
   /// Whether the buffers that a peer has exposed may still be used. A peer publishes its failure,
   /// or that it leaves, before it gives buffers back to its caller while others may be using them.
   bool buffers_valid(Rank peer) const {

@@ -17,6 +17,7 @@
 #include "core/engine/run/agreement.hpp"
 #include "core/engine/run/call_observer.hpp"
 #include "core/engine/run/diagnosis.hpp"
+#include "core/engine/run/losses.hpp"
 #include "core/engine/run/machine_view.hpp"
 #include "core/engine/run/plan_cache.hpp"
 #include "core/engine/run/progress.hpp"
@@ -203,6 +204,8 @@ class Engine {
   void check_peers();
   void check_tasks(Time now);
   void check_departures(Time now, const Executor::Report& report);
+  std::vector<Rank> dead_peers();
+  bool watch_others();
   class ToldProbe;
   std::exception_ptr check_probe(const Messages::MessageTransfer& wanted, Time now, Time began);
   Rank world_rank(Rank rank) const { return Rank{world_ranks_[rank]}; }
@@ -254,7 +257,7 @@ class Engine {
 
   std::uint64_t seen_progress_ = 0;
   Time stalled_since_{};
-  Time lost_since_{};  // when peers were first seen to be gone
+  Losses losses_;
   struct Probe {
     Messages::MessageTransfer wanted;
     Time since;

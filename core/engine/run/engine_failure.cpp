@@ -19,8 +19,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Ranks that end together are all named: others may end so long after the first that is noticed.
-constexpr auto others_may_end = 15ms;
+// After a loss a rank asks so many others whether they are there: not all of a large world.
+constexpr int most_asked = 64;
 // Shorter waits are not published.
 constexpr auto shortest_wait = 10ms;
 
@@ -54,16 +54,44 @@ void Engine::check(Time now) {
 
 void Engine::check_departures(Time now, const Executor::Report& report) {
   const auto lost = watchdog_.lost(report.needed_blocks);
-  if (lost.empty()) return static_cast<void>(lost_since_ = {});
-  if (lost_since_ == Time{}) lost_since_ = now;
-  if (now - lost_since_ < others_may_end) return;
+  if (lost.empty()) return losses_.forget();
+  const bool all_known = watch_others();
+  const std::vector<Rank> dead = dead_peers();
+  if (!losses_.are_complete(lost.size() + dead.size(), all_known, now)) return;
   Wait own = collective_wait(report, now);
   own.peers.clear();
   for (const auto& [peer, reason] : lost) own.peers.push_back(world_rank(peer));
+  for (const Rank peer : dead) own.peers.push_back(world_rank(peer));
+  std::ranges::sort(own.peers);
+  own.peers.erase(std::ranges::unique(own.peers).begin(), own.peers.end());
   const Rank first = lost.front().first;
   const auto what = fmt::format("Rank {} lost rank {} ({}) in {}{}", self_.value(), first.value(),
                                 lost.front().second, report.position, names_.of_group());
   std::rethrow_exception(error_of(diagnose(own, now), what, first));
+}
+
+/// The peers that have ended without leaving, whether this call needs them or not.
+std::vector<Rank> Engine::dead_peers() {
+  std::vector<Rank> dead;
+  for (const Rank peer : peers_.others())
+    if (watchdog_.departed(peer)) dead.push_back(peer);
+  receive_from_hosts();  // a peer that leaves has said so before it ended
+  std::erase_if(dead, [this](Rank peer) { return peers_.left(peer); });
+  return dead;
+}
+
+/// The end of a peer that this rank has nothing to do with is noticed from now on. True: it is
+/// known of all of them whether they are there.
+bool Engine::watch_others() {
+  bool all_known = true;
+  for (int distance = 1; distance < std::min(ranks_, most_asked + 1); ++distance) {
+    try {
+      all_known &= transport_->watch(Rank{(self_.value() + distance) % ranks_});
+    } catch (const SystemError&) {  // no descriptors are left: the loss is what counts
+      break;
+    }
+  }
+  return all_known;
 }
 
 void Engine::check_tasks(Time now) {
@@ -148,7 +176,7 @@ RankView Engine::view_of(Rank world_rank, Time now) const {
                 .moved_lately = still < waits.quiet_limit() / 2};
   if (view.wait.kind != Wait::Kind::none && !view.wait.gave_up) view.wait.waited += still;
   if (const auto member = names_.member(world_rank)) {
-    view.left = peers_.control(*member).left.load(std::memory_order_acquire) != 0;
+    view.left = peers_.left(*member);
     view.departed = watchdog_.departed(*member);
   } else {
     view.departed = progress_->bell().departed(world_rank);

@@ -27,8 +27,7 @@ std::vector<std::pair<Rank, std::string>> Watchdog::lost(std::uint64_t blocks) c
 }
 
 std::optional<std::string> Watchdog::departed(Rank peer) const {
-  if (peers_.control(peer).left.load(std::memory_order_acquire) != 0)
-    return "it left the communicator";
+  if (peers_.left(peer)) return "it left the communicator";
   return peers_.transport().departed(peer);
 }
 

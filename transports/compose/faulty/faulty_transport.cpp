@@ -168,9 +168,9 @@ void FaultyTransport::detach_sources(Rank peer) {
 
 // --- Leaving ---
 
-void FaultyTransport::watch(Rank peer) {
+bool FaultyTransport::watch(Rank peer) {
   const std::lock_guard lock{mutex_};
-  inner_->watch(peer);
+  return inner_->watch(peer);
 }
 
 std::optional<std::string> FaultyTransport::departed(Rank peer) {

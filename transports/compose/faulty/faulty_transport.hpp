@@ -45,7 +45,7 @@ class FaultyTransport final : public MirroredTransport {
   void sleep(std::chrono::nanoseconds at_most) override;
   void cancel_sleep() override;
   void detach_sources(Rank peer) override;
-  void watch(Rank peer) override;
+  bool watch(Rank peer) override;
   /// Names the injected fault if that is the reason.
   std::optional<std::string> departed(Rank peer) override;
   void end_soon() override;

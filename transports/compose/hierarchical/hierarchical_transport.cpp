@@ -107,8 +107,8 @@ class HierarchicalTransport final : public Transport {
     far_->cancel_sleep();
   }
 
-  void watch(Rank peer) override {
-    if (!is_near(peer)) far_->watch(peer);
+  bool watch(Rank peer) override {
+    return is_near(peer) ? near_->watch(near_rank(peer)) : far_->watch(peer);
   }
   std::optional<std::string> departed(Rank peer) override {
     return is_near(peer) ? near_->departed(near_rank(peer)) : far_->departed(peer);

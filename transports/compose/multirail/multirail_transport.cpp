@@ -60,7 +60,7 @@ class MultirailTransport final : public MirroredTransport {
   void prepare_to_sleep() override;
   void sleep(std::chrono::nanoseconds at_most) override;
   void cancel_sleep() override;
-  void watch(Rank peer) override;
+  bool watch(Rank peer) override;
   std::optional<std::string> departed(Rank peer) override;
   void end_soon() override {
     linger_ = farewell;
@@ -237,8 +237,8 @@ void MultirailTransport::release(PeerState& state) {
 
 // --- The end ---
 
-void MultirailTransport::watch(Rank peer) {
-  first().watch(peer);
+bool MultirailTransport::watch(Rank peer) {
+  return first().watch(peer);
 }
 
 std::optional<std::string> MultirailTransport::departed(Rank peer) {

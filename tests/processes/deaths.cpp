@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/processes/deaths.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "capstan/communicator.hpp"
+
+namespace capstan {
+namespace {
+
+std::vector<int> numbers_of(const std::string& list) {
+  std::vector<int> numbers;
+  std::istringstream words{list};
+  for (std::string word; std::getline(words, word, ',');) numbers.push_back(std::stoi(word));
+  return numbers;
+}
+
+/// The kernel's letter: 'T' of one that is stopped, 'Z' of one that has ended, 'X' where there is
+/// none.
+char state_of(int process) {
+  std::ifstream file{fmt::format("/proc/{}/stat", process)};
+  std::string text;
+  std::getline(file, text);
+  const std::size_t end = text.rfind(')');
+  return end == std::string::npos || end + 2 >= text.size() ? 'X' : text[end + 2];
+}
+
+void await(const std::vector<std::int32_t>& processes, std::string_view states) {
+  const auto is_there = [&](int process) { return states.find(state_of(process)) != states.npos; };
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds{60};
+  while (!std::ranges::all_of(processes, is_there) && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds{1});
+}
+
+/// A process beside the ranks that stops all of them, kills the victims and lets the others run on.
+class Killer {
+ public:
+  Killer(int ranks, std::vector<int> victims) {
+    if (::pipe(ends_) != 0) std::abort();
+    if (::fork() != 0) return;
+    std::vector<std::int32_t> processes(static_cast<std::size_t>(ranks));
+    const auto bytes = static_cast<ssize_t>(processes.size() * sizeof processes[0]);
+    ::close(ends_[1]);
+    if (::read(ends_[0], processes.data(), static_cast<std::size_t>(bytes)) == bytes)
+      strike(processes, victims);
+    ::_exit(0);
+  }
+
+  void begin(const std::vector<std::int32_t>& processes) {
+    if (::write(ends_[1], processes.data(), processes.size() * sizeof processes[0]) < 0)
+      std::abort();
+  }
+
+ private:
+  static void strike(const std::vector<std::int32_t>& processes, const std::vector<int>& victims) {
+    for (const int process : processes) ::kill(process, SIGSTOP);
+    await(processes, "TZX");
+    std::vector<std::int32_t> dead;
+    for (const int victim : victims) dead.push_back(processes[static_cast<std::size_t>(victim)]);
+    for (const int process : dead) ::kill(process, SIGKILL);
+    await(dead, "ZX");
+    for (const int process : processes) ::kill(process, SIGCONT);
+  }
+
+  int ends_[2]{};
+};
+
+}  // namespace
+
+int outlive(const std::string& victims, bool broadcasts) {
+  const std::vector<int> dying = numbers_of(victims);
+  const int rank = std::atoi(std::getenv("CAPSTAN_RANK"));
+  const int ranks = std::atoi(std::getenv("CAPSTAN_SIZE"));
+  int first_survivor = 0;
+  while (std::ranges::find(dying, first_survivor) != dying.end()) ++first_survivor;
+  std::optional<Killer> killer;  // before this process has threads
+  if (rank == first_survivor) killer.emplace(ranks, dying);
+
+  Communicator world = Communicator::from_environment();
+  const std::int32_t own = ::getpid();
+  std::vector<std::int32_t> processes(static_cast<std::size_t>(ranks));
+  world.all_gather(std::span{&own, 1}, std::span{processes});
+  std::vector<float> data(1000, 1);
+  try {
+    for (int i = 0;; ++i) {
+      if (i == 50 && killer) killer->begin(processes);
+      if (broadcasts)
+        world.broadcast(std::span{data}, 0);
+      else
+        world.all_reduce(std::span{data}, ReduceOp::max);
+    }
+  } catch (const PeerLost& error) {
+    std::vector<int> culprits;
+    for (const Culprit& culprit : error.culprits()) culprits.push_back(culprit.world_rank.value());
+    fmt::print("lost {}: {}\n", fmt::join(culprits, ","), error.what());
+  }
+  return 0;
+}
+
+}  // namespace capstan
