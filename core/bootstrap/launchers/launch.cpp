@@ -2,6 +2,7 @@
 #include "core/bootstrap/launchers/launch.hpp"
 
 #include <fmt/format.h>
+#include <string.h>
 
 #include <charconv>
 #include <cstdlib>
@@ -110,8 +111,12 @@ Launch read(const Variables& variables, const Names& names) {
 }
 
 Secret secret_of(const Variables& variables) {
-  const auto text = variables.text("CAPSTAN_SECRET");
-  if (text && text->size() >= shortest_secret) return Secret::from_text(*text);
+  auto text = variables.text("CAPSTAN_SECRET");
+  if (text && text->size() >= shortest_secret) {
+    auto secret = Secret::from_text(*text);
+    ::explicit_bzero(text->data(), text->size());
+    return secret;
+  }
   throw InvalidArgument(fmt::format(
       "CAPSTAN_SECRET {}: give all ranks the same secret of {} characters or more, such as "
       "`openssl "

@@ -4,6 +4,7 @@
 #include <sodium.h>
 
 #include <cstring>
+#include <utility>
 
 #include "capstan/error.hpp"
 #include "core/platform/net/random.hpp"
@@ -38,8 +39,14 @@ std::array<std::byte, 16> fingerprint_bytes(std::string_view text) {
 
 }  // namespace
 
+Secret Secret::wiped(Bytes&& bytes) {
+  Secret secret{bytes};
+  sodium_memzero(bytes.data(), bytes.size());
+  return secret;
+}
+
 Secret Secret::random() {
-  return Secret{random_value<Bytes>()};
+  return wiped(random_value<Bytes>());
 }
 
 Secret Secret::from_text(std::string_view text) {
@@ -47,23 +54,19 @@ Secret Secret::from_text(std::string_view text) {
 }
 
 Secret Secret::derive(std::span<const std::byte> material, std::string_view purpose) {
-  return Secret{hash<sizeof(Bytes)>(material, purpose)};
-}
-
-Secret::~Secret() {
-  sodium_memzero(bytes_.data(), bytes_.size());
+  return wiped(hash<sizeof(Bytes)>(material, purpose));
 }
 
 Digest Secret::proof(std::span<const std::byte> message) const {
   Digest out;
-  crypto_auth(raw(out.data()), raw(message.data()), message.size(), raw(bytes_.data()));
+  crypto_auth(raw(out.data()), raw(message.data()), message.size(), raw(bytes().data()));
   return out;
 }
 
 Tag Secret::tag(std::span<const std::byte> message) const {
   Tag out;
   crypto_shorthash_siphashx24(raw(out.data()), raw(message.data()), message.size(),
-                              raw(bytes_.data()));
+                              raw(bytes().data()));
   return out;
 }
 
@@ -72,15 +75,13 @@ Secret Secret::child(std::string_view purpose, std::span<const std::byte> contex
   const auto length = static_cast<std::uint64_t>(purpose.size());
   crypto_generichash_state state;
   Bytes out;
-  crypto_generichash_init(&state, raw(bytes_.data()), bytes_.size(), out.size());
+  crypto_generichash_init(&state, raw(bytes().data()), bytes().size(), out.size());
   for (const auto part : {std::as_bytes(std::span{&length, 1}),
                           std::as_bytes(std::span{purpose.data(), purpose.size()}), context})
     crypto_generichash_update(&state, raw(part.data()), part.size());
   crypto_generichash_final(&state, raw(out.data()), out.size());
-  Secret secret{out};
-  sodium_memzero(out.data(), out.size());
   sodium_memzero(&state, sizeof state);
-  return secret;
+  return wiped(std::move(out));
 }
 
 bool same_tag(const Tag& a, const Tag& b) {

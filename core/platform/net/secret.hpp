@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/platform/net/key_memory.hpp"
+
 namespace capstan {
 
 /// A number that is used once, so that no proof fits a second connection.
@@ -18,10 +20,10 @@ using Digest = std::array<std::byte, 32>;
 using Tag = std::array<std::byte, 16>;
 
 /// A key that two processes share. It never crosses the wire: both ends prove that they know it by
-/// keyed hashes of nonces that each of them drew. Wiped when destroyed.
+/// keyed hashes of nonces that each of them drew. It lies in memory that core dumps leave out.
 class Secret {
  public:
-  using Bytes = std::array<std::byte, 32>;
+  using Bytes = KeyMemory::Bytes;
 
   /// 256 random bits.
   static Secret random();
@@ -31,11 +33,7 @@ class Secret {
   /// A secret that is as hard to guess as `material`. Another `purpose` gives another secret.
   static Secret derive(std::span<const std::byte> material, std::string_view purpose);
 
-  Secret(const Secret&) = default;
-  Secret& operator=(const Secret&) = default;
-  ~Secret();
-
-  const Bytes& bytes() const { return bytes_; }
+  const Bytes& bytes() const { return key_.bytes(); }
   /// The keyed hash of `message`.
   Digest proof(std::span<const std::byte> message) const;
   /// The same, much faster for messages that are short and many.
@@ -45,8 +43,10 @@ class Secret {
   Secret child(std::string_view purpose, std::span<const std::byte> context) const;
 
  private:
-  explicit Secret(const Bytes& bytes) : bytes_(bytes) {}
-  Bytes bytes_;
+  /// The secret of these bytes, which are wiped.
+  static Secret wiped(Bytes&& bytes);
+  explicit Secret(const Bytes& bytes) : key_(bytes) {}
+  KeyMemory key_;
 };
 
 /// Compares in constant time.
