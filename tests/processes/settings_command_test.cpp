@@ -10,6 +10,7 @@
 
 #include "capstan/settings.hpp"
 #include "tests/processes/folder.hpp"
+#include "topology/machine.hpp"
 
 namespace capstan {
 namespace {
@@ -83,6 +84,25 @@ TEST(LogLevels, InfoTellsStartAndChoices) {
   }
   EXPECT_THAT(folder.run("CAPSTAN_LOG=loud " + perf).output,
               HasSubstr("CAPSTAN_LOG='loud': expected debug, info, warn, error or off"));
+}
+
+/// One rank of two processors is bound to a core, which is less than its share.
+TEST(LogLevels, InfoTellsTheBindingAndHowToChangeIt) {
+  if (Machine::discover().cores().size() < 2) GTEST_SKIP() << "needs two cores";
+  const auto told = [](const std::string& options, const std::string& before = "") {
+    const Folder folder;
+    return folder
+        .run("CAPSTAN_LOG=info " + before + " capstan run " + options + " -- " + WORKER_PROGRAM +
+             " rank 2>&1")
+        .output;
+  };
+  EXPECT_THAT(told("-n 1"), AllOf(HasSubstr("by capstan run: fewer than its share, "),
+                                  HasSubstr("; capstan run --bind none binds no rank")));
+  EXPECT_THAT(told("-n 1 --bind none"),
+              AllOf(HasSubstr(", not bound"), Not(HasSubstr("fewer than"))));
+  const auto cpu = std::to_string(*Machine::discover().processing_units().begin());
+  EXPECT_THAT(told("-n 1", "taskset -c " + cpu), Not(HasSubstr("fewer than its share")))
+      << "what the launcher may use";
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "capstan/version.hpp"
 #include "core/bootstrap/join.hpp"
 #include "core/engine/run/progress.hpp"
+#include "core/engine/world/binding_note.hpp"
 #include "core/engine/world/make_transport.hpp"
 #include "core/engine/world/store_exchange.hpp"
 #include "core/platform/memory/huge_pages.hpp"
@@ -233,9 +234,12 @@ void log_start(Rank self, const MachineView& machine, const Settings& settings) 
   if (!log().shows(Log::Level::info)) return;
   const Hosts& hosts = machine.hosts;
   const auto yes = [](bool is) { return is ? "yes" : "no"; };
+  const Process own = Process::own();
+  const auto here = std::ranges::count(machine.processes, own.host, &Process::host);
+  const auto ranks = static_cast<std::size_t>(machine.threads ? hosts.ranks() : here);
   log().info("rank {} of {}: capstan {}, {}, {}", self.value(), hosts.ranks(), version(),
-             machine.threads ? "a thread" : to_string(Process::own()),
-             fmt::format("CPUs {}", to_string(cpu_sets({own_processors()}).front())));
+             machine.threads ? "a thread" : to_string(own),
+             binding_note(RankBinding::of_this_process(ranks, machine.threads)));
   if (self != Rank{0}) return;
   log().info("hosts: {}{}{}", hosts.count(),
              hosts.single() ? "" : fmt::format(", {} between them", word_for(machine.network)),

@@ -29,26 +29,29 @@ LocalRanks::~LocalRanks() {
 }
 
 void LocalRanks::start() {
-  const auto places = place_ranks(Machine::discover(), options_.count);
+  const Machine machine = Machine::discover();
+  const auto places = place_ranks(machine, options_.count);
   for (int i = 0; i < options_.count; ++i) {
     const int rank = options_.first + i;
     const CpuSet& cpus = places[static_cast<std::size_t>(i)];
-    processes_.push_back({rank, start_child({.command = options_.command,
-                                             .environment = environment_of(rank, cpus),
-                                             .cpus = options_.bind ? cpus : CpuSet{},
-                                             .input = rank == 0 ? options_.input : -1,
-                                             .announce = guard_.announce()})});
+    processes_.push_back(
+        {rank, start_child({.command = options_.command,
+                            .environment = environment_of(rank, cpus, machine.processing_units()),
+                            .cpus = options_.bind ? cpus : CpuSet{},
+                            .input = rank == 0 ? options_.input : -1,
+                            .announce = guard_.announce()})});
   }
 }
 
 std::vector<std::pair<std::string, std::string>> LocalRanks::environment_of(
-    int rank, const CpuSet& cpus) const {
+    int rank, const CpuSet& cpus, const CpuSet& all) const {
   auto variables = options_.environment;
   variables.insert(variables.end(), {{"CAPSTAN_RANK", std::to_string(rank)},
                                      {"CAPSTAN_SIZE", std::to_string(options_.size)},
                                      {"CAPSTAN_LOCAL_RANK", std::to_string(rank - options_.first)},
                                      {"CAPSTAN_LOCAL_SIZE", std::to_string(options_.count)}});
-  if (options_.bind) variables.emplace_back("CAPSTAN_BINDING", to_string(cpus));
+  if (options_.bind)  // read by core/engine/world/binding_note.hpp
+    variables.emplace_back("CAPSTAN_BINDING", to_string(cpus) + " of " + to_string(all));
   return variables;
 }
 

@@ -48,8 +48,9 @@ class LocalRanks final : public Ranks {
     bool running = true;
   };
 
-  std::vector<std::pair<std::string, std::string>> environment_of(int rank,
-                                                                  const CpuSet& cpus) const;
+  /// `all`: the processors that are divided among the ranks.
+  std::vector<std::pair<std::string, std::string>> environment_of(int rank, const CpuSet& cpus,
+                                                                  const CpuSet& all) const;
   void forward(Process& process, Stream stream);
   void reap(Process& process);
   void drain(Process& process, Stream stream);
