@@ -35,14 +35,6 @@ void load_this_machine(hwloc_topology* topology) {
                     std::strerror(errno)));
 }
 
-void load_xml(hwloc_topology* topology, const std::string& path) {
-  if (hwloc_topology_set_xml(topology, path.c_str()) != 0 || hwloc_topology_load(topology) != 0)
-    throw InvalidArgument(
-        fmt::format("cannot read a topology from '{}': {}; name a file written "
-                    "by 'lstopo FILE.xml'",
-                    path, std::strerror(errno)));
-}
-
 CpuSet to_cpu_set(hwloc_const_bitmap_t bitmap) {
   std::vector<unsigned> cpus;
   for (int cpu = hwloc_bitmap_first(bitmap); cpu >= 0; cpu = hwloc_bitmap_next(bitmap, cpu))

@@ -25,7 +25,7 @@ Topology new_topology(std::initializer_list<hwloc_obj_type_t> kept);
 
 /// This machine, by what the kernel tells of it. Throws SystemError.
 void load_this_machine(hwloc_topology* topology);
-/// A file of lstopo. Throws InvalidArgument.
+/// A file of lstopo, whatever is in it: a child process reads it first. Throws InvalidArgument.
 void load_xml(hwloc_topology* topology, const std::string& path);
 
 CpuSet to_cpu_set(hwloc_const_bitmap_t bitmap);
