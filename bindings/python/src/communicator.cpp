@@ -150,6 +150,15 @@ Request described(const std::string& collective, std::uint64_t bytes, const std:
   return request;
 }
 
+/// The destructor lets other threads run. pybind11 2.10 leaves the object to the garbage collector
+/// meanwhile, which another thread may run: it would end the object a second time.
+void end_uncollected(PyHeapTypeObject* type) {
+  type->ht_type.tp_dealloc = [](PyObject* self) {
+    PyObject_GC_UnTrack(self);
+    py::detail::pybind11_object_dealloc(self);
+  };
+}
+
 }  // namespace
 
 void bind_communicator(py::module_& m) {
@@ -167,7 +176,8 @@ void bind_communicator(py::module_& m) {
                            static_cast<py::ssize_t>(self.bytes));
   });
 
-  py::class_<Endpoint> c(m, "Communicator", py::dynamic_attr());
+  py::class_<Endpoint> c(m, "Communicator", py::dynamic_attr(),
+                         py::custom_type_setup(&end_uncollected));
   c.def_property_readonly("rank", [](const Endpoint& self) { return self.communicator().rank(); })
       .def_property_readonly("size",
                              [](const Endpoint& self) { return self.communicator().size(); })
