@@ -15,9 +15,12 @@ from dataclasses import dataclass
 from typing import Any, Callable, Iterator, TypeVar
 
 from . import _objects
-from ._engine import Communicator, Profiler, _init, join, local_world, unique_id
+from ._engine import Communicator, InvalidArgument, Profiler, _init, join, local_world, unique_id
 
 Result = TypeVar("Result")
+
+# Python's wait without a limit misses a signal that comes as it begins.
+_BETWEEN_LOOKS = 0.05
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ def run_local(function: Callable[[Communicator], Result], ranks: int, **settings
     """Runs function(comm) on `ranks` threads, a rank each, and returns the results by rank.
 
     For notebooks and tests. When one rank raises, its communicator is closed, so that the others
-    end, and the error is raised here.
+    end, and the error is raised here. Ctrl-C aborts the communicators.
     """
     results: list[Any] = [None] * ranks
     errors: list[BaseException] = []
@@ -73,14 +76,19 @@ def run_local(function: Callable[[Communicator], Result], ranks: int, **settings
             errors.append(error)
             comm.close()
 
-    threads = [
-        threading.Thread(target=run, args=(comm,), name=f"rank {comm.rank}")
-        for comm in local_world(ranks, **settings)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    comms = local_world(ranks, **settings)
+    threads = [threading.Thread(target=run, args=(comm,), name=f"rank {comm.rank}") for comm in comms]
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            while thread.is_alive():
+                thread.join(_BETWEEN_LOOKS)
+    except BaseException:
+        for comm in comms:
+            with contextlib.suppress(InvalidArgument):  # it has been closed
+                comm.abort("Ctrl-C has ended run_local()")
+        raise
     if errors:
         raise errors[0]
     return results

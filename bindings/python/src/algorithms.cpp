@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <memory>
+#include <optional>
 #include <utility>
 
 #include "capstan/custom_algorithm.hpp"
@@ -127,6 +129,18 @@ Collective collective_of(const std::string& name) {
   return *found;
 }
 
+/// The schedule that the function of the program records.
+Schedule recorded(const py::function& function, const std::string& name,
+                  const std::shared_ptr<Steps>& steps) {
+  try {
+    function(py::cast(steps));
+    return std::move(steps->builder()).build();
+  } catch (py::error_already_set& error) {
+    throw InvalidArgument(fmt::format("the algorithm '{}' failed for rank {} of {}: {}", name,
+                                      steps->rank(), steps->size(), error.what()));
+  }
+}
+
 void add(const std::string& collective, const std::string& name, py::function function,
          const std::string& summary, const std::vector<int>& ranks) {
   const Collective of = collective_of(collective);
@@ -134,15 +148,13 @@ void add(const std::string& collective, const std::string& name, py::function fu
   CustomAlgorithm algorithm{
       name, of,
       [held, of, name](const Group& group, const Shape& shape) {
-        const py::gil_scoped_acquire gil;
-        try {
-          const py::object steps = py::cast(std::make_shared<Steps>(of, group, shape));
-          (*held)(steps);
-          return std::move(steps.cast<Steps&>().builder()).build();
-        } catch (py::error_already_set& error) {
-          throw InvalidArgument(fmt::format("the algorithm '{}' failed for rank {} of {}: {}", name,
-                                            group.position(), group.size(), error.what()));
-        }
+        std::optional<Schedule> schedule;
+        const bool runs = PythonCallbacks::of_process().run([&] {
+          const py::gil_scoped_acquire gil;
+          schedule = recorded(*held, name, std::make_shared<Steps>(of, group, shape));
+        });
+        if (!runs) throw InvalidArgument(fmt::format("the algorithm '{}': Python has ended", name));
+        return std::move(*schedule);
       },
       summary};
   const py::gil_scoped_release others_run;

@@ -56,9 +56,8 @@ struct Shared {
 };
 
 Shared allocate(Endpoint& self, std::size_t bytes) {
-  Communicator& world = self.communicator();
-  const py::gil_scoped_release others_run;
-  return {world.allocate_bytes(bytes), bytes};
+  const auto take = [bytes](Communicator& world) { return world.allocate_bytes(bytes); };
+  return {self.form("allocate()", take), bytes};
 }
 
 /// As an exception that is raised, or None.
@@ -103,8 +102,8 @@ void bind_groups(py::class_<Endpoint>& c) {
   c.def(
        "split",
        [](Endpoint& self, int colour, int key) {
-         const py::gil_scoped_release others_run;
-         return group_of(self.communicator().split(colour, key));
+         const auto split = [=](Communicator& world) { return world.split(colour, key); };
+         return group_of(self.form("split()", split));
        },
        py::arg("colour"), py::arg("key") = 0,
        "A communicator of the ranks that pass the same colour. All ranks call it; with a negative "
@@ -112,8 +111,8 @@ void bind_groups(py::class_<Endpoint>& c) {
       .def(
           "subgroup",
           [](Endpoint& self, const std::vector<int>& ranks) {
-            const py::gil_scoped_release others_run;
-            return group_of(self.communicator().subgroup(ranks));
+            const auto choose = [ranks](Communicator& world) { return world.subgroup(ranks); };
+            return group_of(self.form("subgroup()", choose));
           },
           py::arg("ranks"),
           "A communicator of these ranks, in this order. All ranks call it; others get None.")
@@ -187,9 +186,9 @@ void bind_communicator(py::module_& m) {
       .def(
           "abort",
           [](const Endpoint& self, const std::string& reason) {
-            Communicator& world = self.communicator();
+            const std::shared_ptr<Communicator> world = self.shared();
             const py::gil_scoped_release others_run;
-            world.abort(reason);
+            world->abort(reason);
           },
           py::arg("reason"),
           "Ends the communicator on all ranks: what waits raises Aborted with the reason. From any "

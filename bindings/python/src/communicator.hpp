@@ -31,6 +31,8 @@ class Endpoint {
 
   /// Throws InvalidArgument after close().
   Communicator& communicator() const;
+  /// For threads that may use it while another one closes this.
+  const std::shared_ptr<Communicator>& shared() const;
   /// Leaves: peers that still need this rank get a PeerLost. May be called twice.
   void close();
   bool is_closed() const { return !communicator_; }
@@ -57,6 +59,18 @@ class Endpoint {
     return result;
   }
 
+  /// Carries out a call in several steps, which makes something of all ranks: `make(communicator)`.
+  /// Such a call cannot be cancelled, so Ctrl-C aborts the communicator.
+  template <class Make>
+  auto form(const std::string& call, Make make) {
+    return run_interruptibly(
+        call, [world = shared(), make] { return make(*world); },
+        [world = shared(), call] {
+          world->abort("Ctrl-C has ended " + call + " at rank " + std::to_string(world->rank()) +
+                       ": make another communicator");
+        });
+  }
+
   /// Sends or receives, or puts the message into the group that is open.
   py::object transfer(const Message& message, Array& array, bool wait);
   bool is_grouping() const { return grouping_; }
@@ -72,7 +86,7 @@ class Endpoint {
     return function();
   }
 
-  std::unique_ptr<Communicator> communicator_;
+  std::shared_ptr<Communicator> communicator_;
   std::map<std::string, std::unique_ptr<Endpoint>> twins_;    // by rule
   std::optional<std::pair<Profiler, std::string>> profiler_;  // and the tag
   bool grouping_ = false;

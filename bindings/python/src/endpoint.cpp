@@ -10,13 +10,6 @@
 namespace capstan::python {
 namespace {
 
-/// Whether this thread is the one that runs Python's signal handlers.
-bool handles_signals() {
-  static const unsigned long main_thread =
-      py::module_::import("threading").attr("main_thread")().attr("ident").cast<unsigned long>();
-  return PyThread_get_thread_ident() == main_thread;
-}
-
 /// All communicators of the process.
 struct Communicators {
   std::mutex mutex;
@@ -31,7 +24,7 @@ struct Communicators {
 }  // namespace
 
 Endpoint::Endpoint(Communicator communicator)
-    : communicator_(std::make_unique<Communicator>(std::move(communicator))) {
+    : communicator_(std::make_shared<Communicator>(std::move(communicator))) {
   Communicators& communicators = Communicators::of_process();
   const std::lock_guard lock{communicators.mutex};
   communicators.all.insert(communicator_.get());
@@ -50,8 +43,12 @@ void Endpoint::end_callbacks() {
 }
 
 Communicator& Endpoint::communicator() const {
+  return *shared();
+}
+
+const std::shared_ptr<Communicator>& Endpoint::shared() const {
   if (!communicator_) throw InvalidArgument("this communicator has been closed: make another one");
-  return *communicator_;
+  return communicator_;
 }
 
 Endpoint& Endpoint::twin(Collective collective, py::handle algorithm) {
@@ -59,8 +56,8 @@ Endpoint& Endpoint::twin(Collective collective, py::handle algorithm) {
       fmt::format("{}:{}", name_of(collective), py::str(algorithm).cast<std::string>());
   auto& twin = twins_[rule];
   if (twin) return *twin;
-  twin =
-      std::make_unique<Endpoint>(without_gil([&] { return communicator().with_algorithm(rule); }));
+  const auto with_rule = [rule](Communicator& world) { return world.with_algorithm(rule); };
+  twin = std::make_unique<Endpoint>(form("the first call with an algorithm", with_rule));
   if (profiler_) twin->attach(profiler_->first, profiler_->second);
   return *twin;
 }

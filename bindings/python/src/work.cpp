@@ -71,6 +71,12 @@ py::object await(py::object self) {
 
 }  // namespace
 
+bool handles_signals() {
+  static const unsigned long main_thread =
+      py::module_::import("threading").attr("main_thread")().attr("ident").cast<unsigned long>();
+  return PyThread_get_thread_ident() == main_thread;
+}
+
 bool wait_interruptibly(const Work& work, std::optional<std::chrono::nanoseconds> limit) {
   const auto deadline = limit ? Deadline::in(*limit) : Deadline::never();
   while (true) {

@@ -5,11 +5,18 @@
 #include <pybind11/stl.h>
 
 #include <chrono>
+#include <functional>
 #include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "../../python_callbacks.hpp"
 #include "array.hpp"
+#include "capstan/async/foreign.hpp"
 #include "capstan/work.hpp"
 
 namespace capstan::python {
@@ -33,6 +40,30 @@ bool wait_interruptibly(const Work& work, std::optional<std::chrono::nanoseconds
 /// The same without a limit, for an operation on `arrays`. They live on if the operation does:
 /// where a peer is using them it cannot be cancelled.
 void wait_interruptibly(const Work& work, std::vector<Array>& arrays);
+
+/// Whether this thread is the one that runs Python's signal handlers.
+bool handles_signals();
+
+/// The result of a function that waits for peers and cannot look at signals. Called with the GIL,
+/// which is free meanwhile. Where signals are handled the function runs on a thread of its own, so
+/// that Ctrl-C raises KeyboardInterrupt: `give_up` then sees to it that the function ends. The
+/// thread may outlive the call, so both own what they use, and use nothing of Python.
+template <class Function>
+auto run_interruptibly(const std::string& name, Function function, std::function<void()> give_up) {
+  if (!handles_signals()) {
+    const py::gil_scoped_release others_run;
+    return function();
+  }
+  const auto made = std::make_shared<std::optional<std::invoke_result_t<Function&>>>();
+  const Work work = work_from(
+      [=](const std::stop_token& stop) {
+        const std::stop_callback at_stop{stop, give_up};
+        made->emplace(function());
+      },
+      name);
+  wait_interruptibly(work, std::nullopt);
+  return std::move(**made);
+}
 
 /// An operation in flight, for Python: a Work, what it will give, and the arrays that it uses.
 struct Pending {

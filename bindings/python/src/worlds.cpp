@@ -47,17 +47,23 @@ UniqueId id_of(const std::string& bytes) {
   return id;
 }
 
+/// Nothing ends a start but its time-out. After Ctrl-C its thread waits for that, and leaves the
+/// world if there is one by then.
+template <class Start>
+Endpoint start(const char* call, Start start) {
+  return Endpoint{run_interruptibly(call, std::move(start), [] {})};
+}
+
 Endpoint init(const py::kwargs& named) {
-  const Settings settings = settings_of(named);
-  const py::gil_scoped_release others_run;
-  return Endpoint{Communicator::from_environment(settings)};
+  return start("init()", [settings = settings_of(named)] {
+    return Communicator::from_environment(settings);
+  });
 }
 
 Endpoint join(const py::bytes& id, int rank, int size, const py::kwargs& named) {
-  const Settings settings = settings_of(named);
-  const UniqueId unique = id_of(id);
-  const py::gil_scoped_release others_run;
-  return Endpoint{Communicator::join(unique, rank, size, settings)};
+  return start("join()", [unique = id_of(id), rank, size, settings = settings_of(named)] {
+    return Communicator::join(unique, rank, size, settings);
+  });
 }
 
 std::vector<Endpoint> local_world(int ranks, const py::kwargs& named) {

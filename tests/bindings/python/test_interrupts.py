@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ctrl-C ends whatever waits for a peer that never arrives.
+
+Each call runs in a process of its own, `test_interrupts.py NAME ...`, which the test interrupts once
+it waits.
+"""
+
+import asyncio
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import capstan as cs
+
+FOR_EVER = {"timeout": 3600, "join_timeout": 3600}
+
+
+def ones(count=4):
+    return np.ones(count)
+
+
+def in_group(comm):
+    with comm.group():
+        comm.recv(ones(), source=1)
+
+
+async def awaited(comm):
+    await comm.barrier(wait=False)
+
+
+def two_that_wait(comm):
+    comm.barrier() if comm.rank == 0 else comm.recv(ones(), source=0)
+
+
+def launched(rank):
+    names = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2}
+    os.environ.update({name: str(value) for name, value in names.items()})
+    os.environ.update({"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1", "TORCHELASTIC_RUN_ID": str(os.getpid())})
+    return cs.init(**FOR_EVER)
+
+
+# Calls that make a world, of which one rank is there.
+STARTS = {
+    "init": lambda: launched(rank=1),
+    "init, the first rank": lambda: launched(rank=0),
+    "join": lambda: cs.join(bytes.fromhex(sys.argv[2]), 1, 2, **FOR_EVER),
+    "join, the first rank": lambda: cs.join(cs.unique_id(), 0, 2, **FOR_EVER),
+    "run_local": lambda: cs.run_local(two_that_wait, 2, **FOR_EVER),
+}
+
+# Calls of a communicator of two ranks, whose other one does nothing.
+CALLS = {
+    "Communicator.all_gather": lambda c: c.all_gather(ones()),
+    "Communicator.all_reduce": lambda c: c.all_reduce(ones()),
+    "Communicator.all_reduce, by an algorithm": lambda c: c.all_reduce(ones(), algorithm="ring"),
+    "Communicator.all_reduce, with strides": lambda c: c.all_reduce(ones(8)[::2]),
+    "Communicator.all_reduce_fused": lambda c: c.all_reduce_fused([ones(), ones()]),
+    "Communicator.all_to_all": lambda c: c.all_to_all(ones()),
+    "Communicator.all_to_all, with counts": lambda c: c.all_to_all(
+        ones(), send_counts=[2, 2], receive_counts=[2, 2]
+    ),
+    "Communicator.allgather": lambda c: c.allgather("object"),
+    "Communicator.allocate": lambda c: c.allocate(1000),
+    "Communicator.allreduce": lambda c: c.allreduce(1),
+    "Communicator.alltoall": lambda c: c.alltoall([1, 2]),
+    "Communicator.barrier": lambda c: c.barrier(),
+    "Communicator.bcast": lambda c: c.bcast(None, root=1),
+    "Communicator.broadcast": lambda c: c.broadcast(ones(), root=1),
+    "Communicator.exscan": lambda c: (c.exscan(ones()), c.barrier()),  # rank 0 waits for nobody
+    "Communicator.gather": lambda c: c.gather(ones()),
+    "Communicator.gather_object": lambda c: c.gather_object("object"),
+    "Communicator.group": in_group,
+    "Communicator.probe": lambda c: c.probe(),
+    "Communicator.recv": lambda c: c.recv(ones()),
+    "Communicator.recv_object": lambda c: c.recv_object(),
+    "Communicator.reduce": lambda c: c.reduce(ones()),
+    "Communicator.reduce_scatter": lambda c: c.reduce_scatter(ones()),
+    "Communicator.scan": lambda c: (c.scan(ones()), c.barrier()),
+    "Communicator.scatter": lambda c: c.scatter(root=1, out=ones()),
+    "Communicator.scatter_object": lambda c: c.scatter_object(root=1),
+    "Communicator.send": lambda c: c.send(ones(1 << 20), to=1),
+    "Communicator.send_object": lambda c: c.send_object(bytes(1 << 20), to=1),
+    "Communicator.split": lambda c: c.split(0),
+    "Communicator.subgroup": lambda c: c.subgroup([0, 1]),
+    "Work.wait": lambda c: c.barrier(wait=False).wait(),
+    "Work.wait, in asyncio": lambda c: asyncio.run(awaited(c)),
+}
+
+# These wait for no peer.
+OTHERS = {
+    *("add_schedules", "algorithm", "dtype_of", "dtypes", "local_world", "operation", "ops", "scaled_sum"),
+    *("typed", "unique_id", "Work.cancel", "Work.on_complete"),
+    *(
+        "Communicator." + name
+        for name in "abort async_error attach close detach_profiler explain rank_of report report_data try_probe"
+        " world_rank".split()
+    ),
+}
+
+
+def public(owner, prefix, names):
+    return {
+        prefix + name
+        for name in names
+        if not name.startswith("_") and callable(getattr(owner, name)) and not isinstance(getattr(owner, name), type)
+    }
+
+
+def test_the_tables_have_every_call():
+    calls = public(cs, "", cs.__all__)
+    for kind in (cs.Communicator, cs.Work):
+        calls |= public(kind, kind.__name__ + ".", vars(kind))
+    waiting = {name.partition(",")[0] for name in (*STARTS, *CALLS)}
+    assert waiting | OTHERS == calls
+    assert not waiting & OTHERS
+
+
+def interrupted(name, how):
+    """How the process of a call ended, and how long after the signal the call did."""
+    command = [sys.executable, __file__, name, cs.unique_id().hex(), how]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        bound = threading.Timer(60, child.kill)
+        bound.start()
+        waits = child.stdout.readline() == "waits\n"
+        sent = time.monotonic()
+        if waits:
+            child.send_signal(signal.SIGINT)
+        out, err = child.stdout.read(), child.stderr.read()
+        bound.cancel()
+    assert out.startswith("interrupted at "), (out, err)
+    return child.returncode, float(out.split()[2]) - sent, err
+
+
+@pytest.mark.parametrize("name", [*STARTS, *CALLS])
+def test_ctrl_c_ends(name):
+    ended, seconds, err = interrupted(name, "uncaught")
+    assert ended == -signal.SIGINT and "KeyboardInterrupt" in err, (ended, err)
+    print(f"{name}: {1000 * seconds:.0f} ms")
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_a_program_that_catches_it_ends_as_it_likes(name):
+    ended, _, err = interrupted(name, "caught")
+    assert ended == 7, (ended, err)
+
+
+def test_other_ranks_hear_of_a_group_that_ctrl_c_has_ended():
+    first, second = cs.local_world(2, **FOR_EVER)
+    with pytest.raises(KeyboardInterrupt):
+        threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
+        first.split(0)
+    for comm in (second, first):
+        with pytest.raises(cs.Aborted, match=r"Ctrl-C has ended split\(\) at rank 0"):
+            comm.barrier()
+
+
+def test_ctrl_c_ends_all_ranks_of_run_local():
+    begun = threading.Barrier(2)
+    ended = queue.SimpleQueue()
+
+    def rank(comm):
+        begun.wait()
+        if comm.rank == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+        try:
+            comm.recv(ones())  # nobody sends
+        except cs.Aborted as error:
+            ended.put(str(error))
+
+    with pytest.raises(KeyboardInterrupt):
+        cs.run_local(rank, 2, **FOR_EVER)
+    for _ in range(2):
+        assert "Ctrl-C has ended run_local()" in ended.get(timeout=60)
+
+
+def call(function, *arguments):
+    function(*arguments)
+
+
+def tell_when_it_waits(thread):
+    """Only a call that waits gives the interpreter to another thread, see run()."""
+    frame = sys._current_frames()[thread]
+    while frame and frame.f_code is not call.__code__:
+        frame = frame.f_back
+    if frame:
+        os.write(1, b"waits\n")
+    return frame
+
+
+def watch(thread):
+    while not tell_when_it_waits(thread):
+        time.sleep(0.001)
+
+
+def run(name, how):
+    comms = cs.local_world(2, **FOR_EVER) if name in CALLS else []
+    sys.setswitchinterval(60)
+    threading.Thread(target=watch, args=[threading.get_ident()], daemon=True).start()
+    try:
+        call(CALLS[name], comms[0]) if comms else call(STARTS[name])
+    except KeyboardInterrupt:
+        os.write(1, f"interrupted at {time.monotonic()}\n".encode())
+        if how == "uncaught":
+            raise
+        sys.exit(7)
+    sys.exit("the call has ended")
+
+
+if __name__ == "__main__":
+    run(sys.argv[1], sys.argv[3])
