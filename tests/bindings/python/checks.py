@@ -18,8 +18,9 @@ LENGTHS = [0, 1, 2, 7, 64, 5000]
 
 
 def data(rank: int, length: int, dtype: str = "f4") -> Any:
-    """Small integers, so that sums are exact in every type."""
-    return ((np.arange(length) * 7 + rank * 3) % 5 + 1).astype(dtype)
+    """Small integers, so that sums are exact in every type. Complex ones have two different parts."""
+    values = (np.arange(length) * 7 + rank * 3) % 5 + 1
+    return (values + 1j * (values % 3 - 1)).astype(dtype) if dtype[0] == "c" else values.astype(dtype)
 
 
 def all_data(comm: cs.Communicator, length: int, dtype: str = "f4") -> list[Any]:

@@ -79,6 +79,43 @@ def check_all_reduce_operations():
         same(mine, wanted)
 
 
+def complex_data(of_rank, count, dtype):
+    """Whole numbers of three steps of a clock, times rank and index: products are exact."""
+    turn = torch.tensor([1, 1j, -1], dtype=dtype)
+    return turn[(torch.arange(count) + of_rank) % 3] * (torch.arange(count) % 4 + of_rank + 1)
+
+
+def check_products_of_complex_tensors():
+    """Wherever PyTorch hands them to the backend; all_reduce() of PyTorch refuses them for all backends."""
+    group = dist.distributed_c10d._get_default_group()
+    options = dist.AllreduceOptions()
+    options.reduceOp = dist.ReduceOp.PRODUCT
+    for dtype in COMPLEX:
+        count = 6 * size()
+        inputs = [complex_data(r, count, dtype) for r in range(size())]
+        wanted = torch.stack(inputs).prod(0)
+        block = slice(6 * rank(), 6 * rank() + 6)
+        mine = inputs[rank()].clone()
+        group.allreduce([mine], options).wait()
+        same(mine, wanted)
+        rows = inputs[rank()].clone().view(6, size()).t()  # not dense
+        group.allreduce([rows], options).wait()
+        same(rows, wanted.view(6, size()).t())
+        for root in range(size()):
+            mine = inputs[rank()].clone()
+            dist.reduce(mine, root, dist.ReduceOp.PRODUCT)
+            if rank() == root:
+                same(mine, wanted)
+        mine = torch.empty(6, dtype=dtype)
+        dist.reduce_scatter(mine, list(inputs[rank()].chunk(size())), dist.ReduceOp.PRODUCT)
+        same(mine, wanted[block])
+        if hasattr(dist, "reduce_scatter_tensor"):
+            dist.reduce_scatter_tensor(mine.zero_(), inputs[rank()], dist.ReduceOp.PRODUCT)
+            same(mine, wanted[block])
+        refused(lambda: dist.all_reduce(mine, dist.ReduceOp.PRODUCT), "complex")
+        refused(lambda: dist.reduce(mine, 0, dist.ReduceOp.MIN), "min is not defined for c")
+
+
 def check_averages_and_factors():
     mine = torch.full((9,), float(rank() * size()))
     dist.all_reduce(mine, dist.ReduceOp.AVG)
