@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <numeric>
 #include <thread>
@@ -209,6 +211,23 @@ void check_background(Backend& world) {
     world.start_broadcast(check.view(mine), 0).wait();
 }
 
+/// Operations that end at one time: the callback of each waits for the next one.
+void check_callbacks_that_wait(Backend& world) {
+  if (!world.asynchronous()) return;
+  constexpr std::size_t count = 4;
+  std::vector<Work> works;
+  for (std::size_t i = 0; i < count; ++i) works.push_back(world.start_barrier());
+  std::atomic<std::size_t> called = 0, ended = 0;
+  for (std::size_t i = 0; i + 1 < count; ++i)
+    works[i].on_complete([&, i](const Work&) {
+      ended += works[i + 1].wait_for(std::chrono::seconds{20}) ? 1 : 0;
+      ++called;
+    });
+  for (const Work& work : works) work.wait();
+  while (called + 1 < count) std::this_thread::yield();
+  EXPECT_EQ(ended + 1, count);
+}
+
 /// Each rank sends to the next.
 void check_messages(Backend& world) {
   if (!world.point_to_point()) return;
@@ -336,6 +355,7 @@ void check_contract(Backend& world) {
   check_collectives(world);
   if (world.capabilities().host_memory) check_host_tensors(world);
   check_background(world);
+  check_callbacks_that_wait(world);
   check_messages(world);
   check_message_sizes(world);
   check_subgroups(world);

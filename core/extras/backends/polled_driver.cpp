@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <vector>
+#include <utility>
 
 #include "capstan/backends/errors.hpp"
 
@@ -82,24 +82,39 @@ std::optional<PolledDriver::Ended> PolledDriver::test(Pending& pending) const {
 
 /// Tests all operations once. Whether one has ended.
 bool PolledDriver::test_all() {
-  std::vector<Ended> all;
   {
     const std::lock_guard lock{mutex_};
     for (auto at = pending_.begin(); at != pending_.end();)
       if (auto ended = test(*at)) {
-        all.push_back(std::move(*ended));
+        ended_.push_back(std::move(*ended));
         const auto next = std::next(at);
         std::list<Pending> one;
         one.splice(one.end(), pending_, at);
-        if (all.back().in_use) keep_for_ever(std::move(one));
+        if (ended_.back().in_use) keep_for_ever(std::move(one));
         at = next;
       } else {
         ++at;
       }
   }
-  for (const Ended& ended : all)
-    ended.error ? ended.operation->fail(ended.error) : ended.operation->complete(ended.message);
-  return !all.empty();
+  return announce();
+}
+
+std::optional<PolledDriver::Ended> PolledDriver::next_ended() {
+  const std::lock_guard lock{mutex_};
+  if (ended_.empty()) return std::nullopt;
+  auto next = std::move(ended_.front());
+  ended_.pop_front();
+  return next;
+}
+
+/// One by one: a callback may wait for the operation that ended next, which another thread, or the
+/// wait in the callback, then announces.
+bool PolledDriver::announce() {
+  bool any = false;
+  for (; const auto ended = next_ended(); any = true)
+    ended->error ? ended->operation->fail(ended->error)
+                 : ended->operation->complete(ended->message);
+  return any;
 }
 
 bool PolledDriver::drive(const std::function<bool()>& done, Deadline deadline) {

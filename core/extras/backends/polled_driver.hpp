@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <list>
 #include <memory>
@@ -82,11 +83,14 @@ class PolledDriver : public Driver, public std::enable_shared_from_this<PolledDr
   static void keep_for_ever(std::list<Pending> pending);
   bool test_all();
   std::optional<Ended> test(Pending& pending) const;
+  std::optional<Ended> next_ended();
+  bool announce();
 
   const Options options_;
   const pid_t process_ = ::getpid();
   std::mutex mutex_;  // of all that follows
   std::list<Pending> pending_;
+  std::deque<Ended> ended_;  // not announced yet
   std::jthread thread_;
 };
 
