@@ -361,6 +361,9 @@ def check_objects():
 def check_barriers():
     dist.barrier()
     dist.barrier(async_op=True).wait()
+    options = dist.BarrierOptions()
+    options.device_ids = [rank()]  # accelerate passes them to all backends
+    dist.distributed_c10d._get_default_group().barrier(options).wait()
 
 
 def check_coalesced():
