@@ -19,7 +19,6 @@
 namespace capstan {
 namespace {
 
-constexpr int ranks = 3;
 /// More than 16 MiB of input and output on each rank. Of the second, blocks begin anywhere.
 constexpr std::size_t long_counts[] = {2'200'000, 2'150'003};
 
@@ -40,7 +39,7 @@ template <class T>
 void check_all_reduce(const std::string& rule, std::size_t count, bool in_place) {
   Settings settings = bounded_settings();
   settings.algorithm = rule;
-  on_threads(ranks, settings, [&](Communicator& world) {
+  on_threads(3, settings, [&](Communicator& world) {
     std::vector<T> input(count), output(in_place ? 0 : count);
     for (int repetition = 0; repetition < 2; ++repetition) {
       for (std::size_t i = 0; i < count; ++i) input[i] = element<T>(world.rank(), i);

@@ -16,8 +16,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::ThrowsMessage;
 
-using Shape = std::vector<std::int64_t>;
-
 TEST(OwningTensor, BeginsAsZeros) {
   const Tensor tensor{DataType::i32, {2, 3}};
   EXPECT_EQ(to_string(tensor), "i32[2, 3]");
@@ -30,7 +28,7 @@ TEST(OwningTensor, BeginsAsZeros) {
 TEST(OwningTensor, HoldsWhatItIsMadeOf) {
   EXPECT_THAT(Tensor::of<double>({1, 2, 3}).elements<double>(), ElementsAre(1, 2, 3));
   const auto matrix = Tensor::of<float>({1, 2, 3, 4}, {2, 2});
-  EXPECT_EQ(matrix.shape(), (Shape{2, 2}));
+  EXPECT_EQ(matrix.shape(), (std::vector<std::int64_t>{2, 2}));
   EXPECT_THAT(matrix.elements<float>(), ElementsAre(1, 2, 3, 4));
 }
 
