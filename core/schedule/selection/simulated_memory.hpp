@@ -13,8 +13,7 @@
 
 namespace capstan {
 
-/// What it costs ranks to read and write buffers and staging buffers, and where they contend for
-/// memory.
+/// Costs of reading and writing buffers and staging buffers, also where ranks contend for memory.
 class SimulatedMemory {
  public:
   /// The arguments have to outlive it, but for `call`.
