@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Clients of a store: whom it lets in, and what becomes of those who send what they should not.
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <poll.h>
-#include <sys/socket.h>
 
 #include <atomic>
 #include <climits>
-#include <functional>
+#include <memory>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "capstan/error.hpp"
 #include "core/bootstrap/store/store_client.hpp"
 #include "core/bootstrap/store/store_server.hpp"
 #include "core/bootstrap/store/wire.hpp"
-#include "core/platform/net/socket.hpp"
+#include "tests/bootstrap/raw_connection.hpp"
 #include "tests/relay.hpp"
 
 namespace capstan {
@@ -25,16 +25,8 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using Bytes = std::vector<std::byte>;
-
-Deadline patience() {
-  return Deadline::in(60s);
-}
-
-const Secret& secret() {
-  static const Secret value = Secret::from_text("the secret of these tests");
-  return value;
-}
+using namespace hostile;
+using hostile::Bytes;
 
 StoreServer::Settings impatient() {
   return {.endpoint = TcpEndpoint{},
@@ -43,87 +35,9 @@ StoreServer::Settings impatient() {
           .transfer_timeout = 1500ms};
 }
 
-/// A connection that can say anything.
-class RawConnection {
- public:
-  explicit RawConnection(const SocketEndpoint& endpoint)
-      : socket_(connect_to(resolve(endpoint).front(), patience()).socket) {}
-  explicit RawConnection(FileDescriptor socket) : socket_(std::move(socket)) {}
-
-  void send(std::span<const std::byte> bytes) {
-    for (std::size_t sent = 0; sent < bytes.size();) {
-      const auto n = ::send(socket_.get(), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
-      if (n > 0) sent += static_cast<std::size_t>(n);
-      if (n < 0 && (errno != EAGAIN || !wait_for(socket_, POLLOUT, patience()))) return;
-    }
-  }
-  void send(const wire::StoreMessage& message) { send(conversation_.encode(message)); }
-  /// After join(): a payload that may be none, sealed as it should be.
-  void send_sealed(std::uint16_t type, const Bytes& payload) {
-    ByteWriter inner;
-    inner.number(type);
-    inner.raw(payload);
-    send(framed(wire::protocol, wire::sealed_type, out_->seal(inner.take())));
-  }
-  wire::StoreMessage receive() {
-    while (true) {
-      if (auto message = conversation_.take()) return *message;
-      if (!read_some()) throw std::runtime_error("closed");
-    }
-  }
-  /// Waits until the other side has closed. False if it did not in a very long time.
-  bool closed() {
-    Bytes waste(4096);
-    while (wait_for(socket_, POLLIN, patience())) {
-      if (::recv(socket_.get(), waste.data(), waste.size(), 0) <= 0) return true;
-    }
-    return false;
-  }
-  /// Becomes a client that has proved itself.
-  void join() {
-    handshake::Initiator proofs;
-    std::get<wire::Welcome>(ask_to_join({-1, 0, ""}, proofs));
-    conversation_.seal(proofs.keys().for_initiator(), wire::max_payload);
-    out_ = proofs.keys().for_initiator().out;
-  }
-  /// The server's answer to this claim, of one that knows the secret.
-  wire::StoreMessage ask_to_join(const wire::Membership& claims, handshake::Initiator& proofs) {
-    send(proofs.hello());
-    const auto challenge = std::get<wire::Challenge>(receive());
-    send(proofs.claim(challenge, claims, secret()));
-    return receive();
-  }
-  /// After join(): a whole sealed frame.
-  Bytes sealed(const wire::StoreMessage& message) { return conversation_.encode(message); }
-
- private:
-  bool read_some() {
-    if (!wait_for(socket_, POLLIN, patience())) return false;
-    const auto space = conversation_.space();
-    const auto n = ::recv(socket_.get(), space.data(), space.size(), 0);
-    if (n <= 0) return false;
-    conversation_.commit(static_cast<std::size_t>(n));
-    return true;
-  }
-
-  FileDescriptor socket_;
-  wire::Conversation conversation_{wire::max_payload};
-  std::optional<Sealer> out_;
-};
-
 Bytes random_payload(std::mt19937& random, std::size_t most) {
   Bytes bytes(random() % (most + 1));
   for (auto& byte : bytes) byte = static_cast<std::byte>(random());
-  return bytes;
-}
-
-/// A header of this protocol before whatever follows.
-Bytes frame(std::uint16_t version, std::uint16_t type, std::uint32_t length, const Bytes& payload) {
-  Bytes bytes{std::byte{'C'}, std::byte{'P'}, std::byte{'S'}, std::byte{'T'}};
-  for (int i = 0; i < 2; ++i) bytes.push_back(static_cast<std::byte>(version >> (8 * i)));
-  for (int i = 0; i < 2; ++i) bytes.push_back(static_cast<std::byte>(type >> (8 * i)));
-  for (int i = 0; i < 4; ++i) bytes.push_back(static_cast<std::byte>(length >> (8 * i)));
-  bytes.insert(bytes.end(), payload.begin(), payload.end());
   return bytes;
 }
 
@@ -373,153 +287,6 @@ TEST(HostileClient, StrangersHaveALimitOfTheirOwn) {
   expect_healthy(server);
   member.send(wire::TryGet{"health"});
   EXPECT_TRUE(std::holds_alternative<wire::Value>(member.receive())) << "members stay";
-}
-
-/// Listens, accepts one connection and gives it to `serve`.
-class FakeServer {
- public:
-  explicit FakeServer(std::function<void(RawConnection&)> serve)
-      : listener_(listen_on(TcpEndpoint{})),
-        endpoint_(local_address(listener_).endpoint()),
-        thread_([this, serve = std::move(serve)] {
-          if (!wait_for(listener_, POLLIN, patience())) return;
-          RawConnection connection{FileDescriptor{
-              ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)}};
-          serve(connection);
-        }) {}
-
-  /// The error of a client with the right secret.
-  std::string complaint(Deadline deadline = patience()) const {
-    try {
-      StoreClient{{.endpoint = endpoint_, .secret = secret()}, deadline};
-    } catch (const BootstrapError& error) {
-      return error.what();
-    }
-    return "no complaint";
-  }
-
- private:
-  FileDescriptor listener_;
-  SocketEndpoint endpoint_;
-  std::jthread thread_;
-};
-
-Bytes text_bytes(std::string_view text) {
-  const auto bytes = std::as_bytes(std::span{text.data(), text.size()});
-  return {bytes.begin(), bytes.end()};
-}
-
-TEST(HostileServer, SomethingElseIsNamedAsSuch) {
-  const FakeServer web{[](RawConnection& c) {
-    c.send(text_bytes("HTTP/1.1 400 Bad Request\r\n\r\n"));
-    c.closed();
-  }};
-  EXPECT_THAT(web.complaint(), HasSubstr("not a Capstan store"));
-}
-
-TEST(HostileServer, OneWithoutTheSecretIsDetected) {
-  const FakeServer impostor{[](RawConnection& c) {
-    c.receive();
-    c.send(wire::Challenge{});
-    c.receive();
-    c.send(wire::Welcome{});
-    c.closed();
-  }};
-  EXPECT_THAT(impostor.complaint(), HasSubstr("does not know the job's secret"));
-}
-
-/// The client's own proof sent back must not pass as the server's.
-TEST(HostileServer, ReflectionIsDetected) {
-  const FakeServer mirror{[](RawConnection& c) {
-    const auto hello = std::get<wire::Hello>(c.receive());
-    c.send(wire::Challenge{hello.nonce});
-    c.send(wire::Welcome{std::get<wire::Join>(c.receive()).proof});
-    c.closed();
-  }};
-  EXPECT_THAT(mirror.complaint(), HasSubstr("does not know the job's secret"));
-}
-
-TEST(HostileServer, SilenceIsNamedAsSuch) {
-  const FakeServer silent{[](RawConnection& c) { c.closed(); }};
-  EXPECT_THAT(silent.complaint(Deadline::in(100ms)),
-              HasSubstr("does not answer as a Capstan store"));
-}
-
-TEST(HostileServer, OtherVersionIsNamedAsSuch) {
-  const FakeServer newer{[](RawConnection& c) {
-    c.send(frame(wire::protocol.version + 1, 2, 32, Bytes(32)));
-    c.closed();
-  }};
-  EXPECT_THAT(newer.complaint(), HasSubstr("version 3 of the Capstan store protocol"));
-}
-
-/// A listener at the address may send any text, as it has proven nothing yet.
-TEST(HostileServer, TextsAreSafeOnATerminal) {
-  for (const auto reason : {wire::FailureReason::full, wire::FailureReason::rank_taken,
-                            wire::FailureReason::wrong_size, wire::FailureReason::malformed}) {
-    const FakeServer writer{[&](RawConnection& c) {
-      c.receive();
-      c.send(wire::Refusal{reason, "go away\x1b[2J\r"});
-      c.closed();
-    }};
-    EXPECT_THAT(writer.complaint(Deadline::in(100ms)), HasSubstr("go away\\x1b[2J\\x0d"));
-  }
-}
-
-std::vector<wire::StoreMessage> one_of_each() {
-  Nonce nonce;
-  nonce.fill(std::byte{9});
-  return {wire::Hello{nonce},
-          wire::Challenge{nonce},
-          wire::Join{nonce, {-1, 7, "scope"}},
-          wire::Welcome{nonce},
-          wire::Refusal{wire::FailureReason::full, "text"},
-          wire::Put{"key", Bytes(100, std::byte{1})},
-          wire::Get{"key", 12345},
-          wire::TryGet{"key"},
-          wire::Done{},
-          wire::Absent{},
-          wire::Value{Bytes(wire::max_value)},
-          wire::Failure{wire::FailureReason::timed_out, ""}};
-}
-
-TEST(Wire, EveryMessageSurvivesTheTripInPieces) {
-  wire::Conversation reader{wire::max_payload};
-  for (const auto& message : one_of_each()) {
-    const auto bytes = wire::encode(message);
-    std::optional<wire::StoreMessage> arrived;
-    for (std::size_t at = 0; at < bytes.size() && !arrived;) {
-      const auto space = reader.space();
-      const auto count = std::min({space.size(), bytes.size() - at, at % 7 + 1 + at / 100});
-      std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(at), count, space.begin());
-      reader.commit(count);
-      at += count;
-      arrived = reader.take();
-      EXPECT_EQ(arrived.has_value(), at == bytes.size());
-    }
-    EXPECT_EQ(arrived, message);
-  }
-}
-
-TEST(Wire, TruncatedAndExtendedPayloadsAreRefused) {
-  for (const auto& message : one_of_each()) {
-    const auto bytes = wire::encode(message);
-    const Bytes payload(bytes.begin() + PayloadReader::header_size, bytes.end());
-    const auto type = static_cast<std::uint16_t>(message.index() + 1);
-    const bool open_ended =
-        std::holds_alternative<wire::Put>(message) || std::holds_alternative<wire::Value>(message);
-    const std::size_t least = open_ended ? 5 : payload.size();  // a Put's key, then any value
-    for (std::size_t n = 0; n < least && n < payload.size(); ++n) {
-      if (std::holds_alternative<wire::Value>(message)) break;  // any length is a value
-      EXPECT_THROW(wire::decode(type, std::span{payload}.first(n)), MalformedMessage);
-    }
-    Bytes longer = payload;
-    longer.resize(payload.size() + (open_ended ? wire::max_value + 1 : 1));
-    EXPECT_THROW(wire::decode(type, longer), MalformedMessage);
-  }
-  EXPECT_THROW(wire::decode(0, {}), MalformedMessage);
-  EXPECT_THROW(wire::decode(13, {}), MalformedMessage);
-  EXPECT_THROW(wire::decode(8, Bytes(2)), MalformedMessage) << "an empty key";
 }
 
 }  // namespace
