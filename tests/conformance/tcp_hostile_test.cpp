@@ -7,12 +7,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "capstan/error.hpp"
 #include "tests/conformance/captured_output.hpp"
+#include "tests/conformance/tcp_frames.hpp"
 #include "tests/conformance/tcp_pair.hpp"
-#include "transports/tcp/frame.hpp"
 #include "transports/tcp/handshake.hpp"
 #include "transports/tcp/tcp_socket.hpp"
 
@@ -20,8 +19,6 @@ namespace capstan::conformance {
 namespace {
 
 using namespace std::chrono_literals;
-using tcp::FrameDecoder;
-using tcp::FrameHeader;
 using tcp::Identity;
 using tcp::RefusalReason;
 using testing::AllOf;
@@ -107,46 +104,6 @@ std::optional<RefusalReason> reason_of(const std::optional<tcp::HandshakeMessage
 }
 
 // --- Frames ---
-
-std::vector<std::byte> frame(std::uint64_t offset, std::uint64_t length, std::size_t payload) {
-  const FrameHeader header{offset, length};
-  std::vector<std::byte> bytes(sizeof(header) + payload);
-  std::memcpy(bytes.data(), &header, sizeof(header));
-  for (std::size_t i = 0; i < payload; ++i) bytes[sizeof(header) + i] = static_cast<std::byte>(i);
-  return bytes;
-}
-
-TEST(TcpFrames, OutsideTheSegmentAreRefused) {
-  constexpr std::uint64_t size = 4096, most = ~std::uint64_t{0};
-  for (const FrameHeader bad :
-       {FrameHeader{size, 1}, FrameHeader{0, size + 1}, FrameHeader{4090, 7}, FrameHeader{most, 1},
-        FrameHeader{8, most}, FrameHeader{most, most}, FrameHeader{most - 7, 16}, FrameHeader{0, 0},
-        FrameHeader{5, 0}}) {
-    FrameDecoder decoder{Bytes{size}};
-    const auto bytes = frame(bad.offset, bad.length, 0);
-    std::span<const std::byte> input{bytes};
-    EXPECT_THROW(decoder.next(input), MalformedMessage) << bad.offset << " " << bad.length;
-  }
-  FrameDecoder decoder{Bytes{size}};
-  const auto all = frame(0, size, size);
-  std::span<const std::byte> input{all};
-  EXPECT_EQ(std::get<FrameDecoder::Piece>(decoder.next(input)).bytes.size(), size);
-}
-
-TEST(TcpFrames, AreNeverCutWithinAWord) {
-  const auto bytes = frame(13, 50, 50);
-  for (std::size_t available = 0; available < bytes.size(); ++available) {
-    FrameDecoder decoder{Bytes{100}};
-    std::span<const std::byte> input = std::span{bytes}.first(available);
-    const auto event = decoder.next(input);
-    if (const auto* piece = std::get_if<FrameDecoder::Piece>(&event)) {
-      EXPECT_EQ(piece->offset, 13u);
-      EXPECT_EQ((piece->offset + piece->bytes.size()) % 8, 0u);
-      EXPECT_LT(input.size(), 8u);
-    }
-    EXPECT_LT(input.size(), FrameDecoder::most_left);
-  }
-}
 
 // --- Strangers ---
 
