@@ -1,159 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// NCCL's calls on memory of devices, in streams of a driver of CUDA: the stand-in of the tests,
-// whose streams run on a thread of its own, in random order and a while later. The run-time library
-// is none, as in programs that have it linked into them.
+// NCCL's calls on memory of devices, in streams: their order, their results, and captures.
+
+#include "tests/bindings/nccl/device_streams.hpp"
 
 #include <gtest/gtest.h>
 
 #include <array>
-#include <atomic>
 #include <barrier>
 #include <chrono>
-#include <cstdlib>
-#include <functional>
-#include <future>
-#include <memory>
-#include <string>
+#include <cstdint>
 #include <thread>
 #include <vector>
-
-#include "tests/bindings/nccl/ranks.hpp"
-#include "tests/devices/device_array.hpp"
 
 namespace capstan {
 namespace {
 
-constexpr int p = 3;
-constexpr std::size_t n = 1000;
-const auto legacy_stream = reinterpret_cast<cudaStream_t>(1);
-const auto thread_stream = reinterpret_cast<cudaStream_t>(2);
+using namespace nccl_streams;
 
-/// Makes a device's context current for this thread.
-class OnDevice {
- public:
-  explicit OnDevice(int device) {
-    void* context = nullptr;
-    driver_function<int(void**, int)>("cuDevicePrimaryCtxRetain")(&context, device);
-    driver_function<int(void*)>("cuCtxPushCurrent_v2")(context);
-  }
-  OnDevice(const OnDevice&) = delete;
-  ~OnDevice() {
-    void* context = nullptr;
-    driver_function<int(void**)>("cuCtxPopCurrent_v2")(&context);
-  }
-};
-
-/// A stream of device 0, and kernels in it.
-class Stream {
- public:
-  Stream() {
-    const OnDevice here{0};
-    void* made = nullptr;
-    driver_function<int(void**, unsigned)>("cuStreamCreate")(&made, 1);
-    handle_ = static_cast<cudaStream_t>(made);
-  }
-  explicit Stream(cudaStream_t handle) : handle_(handle) {}
-  cudaStream_t get() const { return handle_; }
-
-  void launch(std::function<void()> body) const {
-    driver_function<int(void*, void (*)(void*), void*)>("fake_launch")(
-        actual(),
-        [](void* body_) {
-          const std::unique_ptr<std::function<void()>> owned{
-              static_cast<std::function<void()>*>(body_)};
-          (*owned)();
-        },
-        new std::function<void()>{std::move(body)});
-  }
-  /// Launches again what was launched here while streams were captured.
-  void replay() const { driver_function<void(void*)>("fake_replay")(actual()); }
-  void wait() const { EXPECT_EQ(driver_function<int(void*)>("fake_synchronize")(actual()), 0); }
-
- private:
-  void* actual() const {
-    const OnDevice here{0};
-    return driver_function<void*(void*)>("fake_stream")(handle_);
-  }
-  cudaStream_t handle_ = nullptr;
-};
-
-/// A kernel that waits until the program lets it go on: a minute at most.
-class Gate {
- public:
-  void hold(const Stream& stream) {
-    stream.launch([opened = opened_] { opened.wait_for(std::chrono::minutes{1}); });
-  }
-  void open() { open_.set_value(); }
-
- private:
-  std::promise<void> open_;
-  std::shared_future<void> opened_ = open_.get_future().share();
-};
-
-class Array : public DeviceArray<float> {
- public:
-  explicit Array(float value, std::size_t count = n, Where where = Where::device)
-      : DeviceArray(std::vector<float>(count, value), where), count_(count) {}
-  float* get() const { return span().data(); }
-  /// For kernels.
-  float* data() const {
-    return static_cast<float*>(driver_function<void*(const void*)>("fake_data")(get()));
-  }
-  void fill(float value) const { std::fill_n(data(), count_, value); }
-  bool is(float value) const { return values() == std::vector<float>(count_, value); }
-
- private:
-  std::size_t count_;
-};
-
-void sum_in(const Stream& stream, const Array& from, const Array& to, ncclComm_t comm) {
-  OK(ncclAllReduce(from.get(), to.get(), n, ncclFloat, ncclSum, comm, stream.get()));
-}
-
-/// By pinned memory, and by kernels where the library has any.
-class NcclOnDevices : public ::testing::TestWithParam<const char*> {
- protected:
-  void SetUp() override {
-    ::setenv("CAPSTAN_DEVICE_EXECUTOR", GetParam(), 1);
-    ::setenv("CAPSTAN_TIMEOUT", "60", 1);
-    load_driver();
-    driver_knob("multiprocessors", 60 - driver_knob("multiprocessors"));
-    kernels_before_ = driver_knob("kernels");
-  }
-  /// Communicators that have been destroyed may still be at it.
-  void TearDown() override {
-    const auto late = std::chrono::steady_clock::now() + std::chrono::minutes{1};
-    while (driver_knob("depth") != 0) {
-      ASSERT_LT(std::chrono::steady_clock::now(), late) << "a context is still current";
-      std::this_thread::sleep_for(std::chrono::milliseconds{1});
-    }
-  }
-
-  static void on_ranks(const std::function<void(ncclComm_t, int)>& body) {
-    capstan::on_ranks(p, body);
-  }
-  /// A world that this thread drives.
-  static std::array<ncclComm_t, p> all_ranks() {
-    std::array<ncclComm_t, p> comms{};
-    EXPECT_EQ(ncclCommInitAll(comms.data(), p, nullptr), ncclSuccess);
-    return comms;
-  }
-  /// One for each rank.
-  static std::vector<std::unique_ptr<Array>> arrays(float value) {
-    std::vector<std::unique_ptr<Array>> all;
-    for (int rank = 0; rank < p; ++rank) all.push_back(std::make_unique<Array>(value));
-    return all;
-  }
-  static void end(const std::array<ncclComm_t, p>& comms) {
-    for (ncclComm_t comm : comms) OK(ncclCommDestroy(comm));
-  }
-  int kernels() const { return driver_knob("kernels") - kernels_before_; }
-  static bool has_kernels() { return CAPSTAN_HAS_KERNELS != 0 && std::string{GetParam()} == "1"; }
-
- private:
-  int kernels_before_ = 0;
-};
 INSTANTIATE_TEST_SUITE_P(Ways, NcclOnDevices, ::testing::Values("0", "1"));
 
 TEST_P(NcclOnDevices, ACallComesBehindWhatIsInItsStreamAndBeforeWhatIsPutThere) {
@@ -308,96 +172,6 @@ TEST_P(NcclOnDevices, HostMemoryIsReadWhenItsStreamIsEmpty) {
   });
 }
 
-/// None of them waits for calls that are in streams, nor for the others to go. The gate holds up
-/// the whole device, and with it copies of calls.
-TEST_P(NcclOnDevices, OneThreadDestroysAllRanksWhileTheirCallsWait) {
-  const auto comms = all_ranks();
-  std::vector<Stream> streams(p);
-  const auto data = arrays(1);
-  Gate gate;
-  for (int round = 0; round < 2; ++round) {
-    OK(ncclGroupStart());
-    for (std::size_t r = 0; r < p; ++r) {
-      if (round == 1) gate.hold(streams[r]);
-      sum_in(streams[r], *data[r], *data[r], comms[r]);
-    }
-    OK(ncclGroupEnd());
-    if (round == 0) streams[0].wait();
-  }
-  end(comms);
-  gate.open();
-  for (std::size_t r = 0; r < p; ++r) {
-    streams[r].wait();
-    EXPECT_TRUE(data[r]->is(9));
-  }
-}
-
-TEST_P(NcclOnDevices, AnAbortEndsCallsThatWaitForPeers) {
-  const auto comms = all_ranks();
-  const Array data{1};
-  const Stream stream;
-  std::atomic<ncclResult_t> result = ncclInProgress;
-  std::thread waits([&] {  // for the others to agree
-    result = ncclAllReduce(data.get(), data.get(), n, ncclFloat, ncclSum, comms[0], stream.get());
-  });
-  OK(ncclCommAbort(comms[1]));
-  waits.join();
-  EXPECT_EQ(result, ncclRemoteError);
-  EXPECT_NE(std::string{ncclGetLastError(nullptr)}.find("ncclCommAbort"), std::string::npos);
-  ncclResult_t state = ncclSuccess;
-  OK(ncclCommGetAsyncError(comms[0], &state));
-  EXPECT_EQ(state, ncclRemoteError);
-  OK(ncclCommDestroy(comms[0]));
-  OK(ncclCommDestroy(comms[2]));
-}
-
-TEST_P(NcclOnDevices, AnAbortEndsCallsInStreams) {
-  const auto comms = all_ranks();
-  const auto data = arrays(1);
-  std::vector<Stream> streams(p);
-  OK(ncclGroupStart());
-  for (std::size_t r = 0; r < p; ++r) {
-    sum_in(streams[r], *data[r], *data[r], comms[r]);
-  }
-  OK(ncclGroupEnd());
-  sum_in(streams[0], *data[0], *data[0], comms[0]);  // the others never make this one
-  OK(ncclCommRevoke(comms[0], NCCL_REVOKE_DEFAULT));
-  for (const Stream& stream : streams) stream.wait();  // they use the arrays until then
-  EXPECT_NE(ncclAllReduce(data[0]->get(), data[0]->get(), n, ncclFloat, ncclSum, comms[0],
-                          streams[0].get()),
-            ncclSuccess);
-  for (ncclComm_t comm : {comms[0], comms[1]}) {
-    ncclResult_t state = ncclSuccess;
-    while (state == ncclSuccess) OK(ncclCommGetAsyncError(comm, &state));
-    EXPECT_EQ(state, ncclRemoteError);
-  }
-  end(comms);
-}
-
-TEST_P(NcclOnDevices, WhatCannotWorkIsToldAtTheCall) {
-  on_ranks([](ncclComm_t comm, int) {
-    const Array data{1}, elsewhere{1, n, Where::pool};
-    const Stream stream;
-    EXPECT_EQ(ncclAllReduce(data.get(), elsewhere.get(), n, ncclFloat, ncclSum, comm, stream.get()),
-              ncclInvalidArgument);
-    EXPECT_EQ(
-        ncclAllReduce(elsewhere.get(), elsewhere.get(), n, ncclFloat, ncclSum, comm, stream.get()),
-        ncclInvalidArgument);
-    sum_in(stream, data, data, comm);
-    stream.wait();
-    EXPECT_TRUE(data.is(3)) << "refusals disturb nobody";
-  });
-  const auto comms = all_ranks();
-  const Array data{1};
-  const Stream stream;
-  driver_knob("capturing", 1);
-  EXPECT_EQ(ncclSend(data.get(), n, ncclFloat, 0, comms[0], legacy_stream), ncclInvalidArgument);
-  EXPECT_NE(std::string{ncclGetLastError(nullptr)}.find("captured into a graph"),
-            std::string::npos);
-  driver_knob("capturing", -1);
-  end(comms);
-}
-
 /// Ranks agree on the way of a call before; the host takes no part in replays.
 TEST_P(NcclOnDevices, CallsThatRunAsKernelsCanBeCaptured) {
   std::barrier together{p};
@@ -423,28 +197,6 @@ TEST_P(NcclOnDevices, CallsThatRunAsKernelsCanBeCaptured) {
     EXPECT_TRUE(data.is(has_kernels() ? 27 : 3));
     together.arrive_and_wait();  // a replay is nothing that a communicator waits for
   });
-}
-
-TEST_P(NcclOnDevices, AFailureInAStreamIsTheCommunicators) {
-  if (has_kernels()) GTEST_SKIP() << "no copies";
-  driver_knob("fail_to_host", 1);
-  on_ranks([](ncclComm_t comm, int) {
-    const Array data{1};
-    const Stream stream;
-    // A copy that fails at once is told at once, too.
-    const auto at_once =
-        ncclAllReduce(data.get(), data.get(), n, ncclFloat, ncclSum, comm, stream.get());
-    EXPECT_TRUE(at_once == ncclSuccess || at_once == ncclSystemError ||
-                at_once == ncclRemoteError || at_once == ncclUnhandledCudaError)
-        << at_once;
-    stream.wait();  // goes on
-    ncclResult_t state = ncclSuccess;
-    while (state == ncclSuccess) OK(ncclCommGetAsyncError(comm, &state));
-    EXPECT_TRUE(state == ncclSystemError || state == ncclRemoteError) << state;
-    EXPECT_EQ(ncclAllReduce(data.get(), data.get(), n, ncclFloat, ncclSum, comm, stream.get()),
-              state);
-  });
-  driver_knob("fail_to_host", -driver_knob("fail_to_host"));
 }
 
 TEST_P(NcclOnDevices, CommunicatorsThatDoNotBlockPutCallsIntoStreamsInTheBackground) {

@@ -13,6 +13,8 @@
 
 namespace capstan {
 
+inline constexpr cudaStream_t no_stream = nullptr;
+
 /// Makes a communicator of so many ranks, and runs `body` on a thread for each.
 inline void on_ranks(int ranks, const std::function<void(ncclComm_t, int)>& body) {
   ncclUniqueId id;
