@@ -14,6 +14,12 @@
 
 namespace capstan {
 
+/// Collectives that run by kernels.
+inline constexpr Collective on_devices[] = {
+    Collective::broadcast,      Collective::reduce, Collective::all_reduce, Collective::all_gather,
+    Collective::reduce_scatter, Collective::gather, Collective::scatter,    Collective::all_to_all,
+    Collective::scan,           Collective::exscan};
+
 /// Calls in streams that run by kernels. Those of the stand-in run on threads, beside each other.
 class OnDevices : public ::testing::Test {
  protected:
