@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdlib>
 #include <fstream>
 #include <random>
@@ -15,10 +14,9 @@
 #include <string>
 #include <thread>
 
-#include "algorithms/registry.hpp"
 #include "capstan/async/execute.hpp"
 #include "capstan/communicator.hpp"
-#include "perf/measure/cell.hpp"
+#include "tests/processes/correct_calls.hpp"
 #include "tests/processes/deaths.hpp"
 #include "tests/processes/lifetime.hpp"
 #include "tests/processes/listening.hpp"
@@ -27,67 +25,9 @@
 #include "tests/processes/random_calls.hpp"
 #include "tests/processes/shared_buffers.hpp"
 #include "tests/ranks/random_messages.hpp"
-#include "tests/sanitizers.hpp"
 
 namespace capstan {
 namespace {
-
-constexpr std::array few_types = {DataType::i8, DataType::bf16, DataType::f64, DataType::c128};
-constexpr std::array few_ops = {ReduceOp::sum, ReduceOp::max};
-
-const auto tried_types = sanitized ? std::span<const DataType>{few_types} : all_data_types();
-/// The last one is many blocks.
-constexpr auto counts =
-    sanitized ? std::array<std::size_t, 11>{0, 1, 2, 3, 7, 14, 15, 16, 17, 100, 5003}
-              : std::array<std::size_t, 11>{0, 1, 2, 3, 7, 14, 15, 100, 1000, 4099, 70001};
-
-/// In place and not; largest buffers of `count` elements.
-bool correct(Communicator& world, Collective collective, DataType type, ReduceOp op,
-             std::size_t count, int root = 0) {
-  perf::Cell cell =
-      perf::cell_of(collective, type, op, bytes_of(Elements{count}, size_of(type)), world.size());
-  cell.shape.root = has_root(collective) ? root % world.size() : 0;
-  const bool outside = perf::wrong_values(world, cell) == 0;
-  cell.in_place = collective != Collective::all_to_all_v;
-  return perf::wrong_values(world, cell) == 0 && outside;
-}
-
-bool defined(Collective collective, DataType type, ReduceOp op) {
-  if (reduces(collective) && !supports(type, op)) return false;
-  if (!reduces(collective)) return op == ReduceOp::sum;
-  const bool prefix = collective == Collective::scan || collective == Collective::exscan;
-  return !prefix || op != ReduceOp::average;
-}
-
-/// Cutting a call into blocks has to do with the size of elements, not with what is done to them.
-bool worth_trying(DataType type, ReduceOp op, std::size_t count) {
-  return count < counts.back() || op == ReduceOp::sum || type == DataType::i8;
-}
-
-/// Every count of one collective.
-bool all_correct(Communicator& world, Collective collective, std::span<const DataType> types,
-                 std::span<const ReduceOp> ops) {
-  for (const DataType type : types)
-    for (const ReduceOp op : ops)
-      for (const std::size_t count : counts)
-        if (defined(collective, type, op) && worth_trying(type, op, count) &&
-            !correct(world, collective, type, op, count, static_cast<int>(count))) {
-          fmt::print("wrong: rank {} {} {} {} {}\n", world.rank(), name_of(collective),
-                     name_of(type), name_of(op), count);
-          return false;
-        }
-  return true;
-}
-
-/// All collectives, or the one that is named.
-int everything(Communicator& world, std::string_view name, std::span<const DataType> types,
-               std::span<const ReduceOp> ops) {
-  for (const Collective collective : all_collectives())
-    if ((name.empty() || name == name_of(collective)) &&
-        !all_correct(world, collective, types, ops))
-      return 1;
-  return 0;
-}
 
 /// Calls of all sizes back to back, now and then one rank dawdles.
 int random_delays(Communicator& world, int calls) {
@@ -163,7 +103,6 @@ bool arrive_from_elsewhere(Communicator& world) {
   return world.rank() != last || data.back() == last_word;
 }
 
-/// Groups overlap, run in different orders, and do as the world does.
 /// The ranks with odd numbers form a group while those with even ones are in a barrier, which ends
 /// after that alone.
 bool odd_ranks_form_a_group(Communicator& world) {
@@ -179,6 +118,7 @@ bool odd_ranks_form_a_group(Communicator& world) {
   return right;
 }
 
+/// Groups overlap, run in different orders, and do as the world does.
 int groups(Communicator& world) {
   const int rank = world.rank(), size = world.size();
   auto parity = world.split(rank % 2, -rank);  // by falling rank
@@ -348,8 +288,8 @@ int run(const std::string& what, const char* argument) {
   if (what == "outlive") return outlive(argument, false);
   if (what == "outlive_broadcasts") return outlive(argument, true);
   Communicator world = Communicator::from_environment();
-  if (what == "everything") return everything(world, argument, tried_types, all_reduce_ops());
-  if (what == "few_types") return everything(world, argument, few_types, few_ops);
+  if (what == "everything") return everything(world, argument);
+  if (what == "few_types") return everything_in_few_types(world, argument);
   if (what == "delays") return random_delays(world, *argument ? std::atoi(argument) : 400);
   if (what == "calls") return random_calls(world, argument);
   if (what == "kill")
