@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Stands in for NCCL and RCCL and for the runtimes of CUDA and HIP: their functions by their names,
-// for ranks that are threads of one process. Device memory is the host's; a stream is a thread that
-// runs what is put into it in order, so that operations wait for the other ranks as on a device.
+// Stands in for NCCL and RCCL and, with standin_runtime.cpp, for the runtimes of CUDA and HIP:
+// their functions by their names, for ranks that are threads of one process. Device memory is the
+// host's; a stream is a thread that runs what is put into it in order, so that operations wait for
+// the other ranks as on a device.
 
 #include <algorithm>
 #include <atomic>
@@ -18,62 +19,15 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
-#define EXPORT extern "C" __attribute__((visibility("default")))
+#include "tests/backends/standin_streams.hpp"
 
 namespace {
 
-constexpr int invalid_argument = 4, not_ready = 600;
-std::atomic<int> objects = 0;  // streams, events and memory that have not been freed
+using standin::Stream;
 
-class Stream {
- public:
-  Stream() : thread_([this](const std::stop_token& stop) { run(stop); }) { ++objects; }
-  ~Stream() { --objects; }
-
-  std::uint64_t put(std::function<void()> work) {
-    const std::lock_guard lock{mutex_};
-    queue_.push_back(std::move(work));
-    changed_.notify_all();
-    return ++put_;
-  }
-  std::uint64_t last() {
-    const std::lock_guard lock{mutex_};
-    return put_;
-  }
-  bool has_done(std::uint64_t number) {
-    const std::lock_guard lock{mutex_};
-    return done_ >= number;
-  }
-
- private:
-  void run(const std::stop_token& stop) {
-    std::unique_lock lock{mutex_};
-    while (changed_.wait(lock, stop, [&] { return !queue_.empty(); })) {
-      const auto work = std::move(queue_.front());
-      queue_.pop_front();
-      lock.unlock();
-      work();
-      lock.lock();
-      ++done_;
-    }
-  }
-
-  std::mutex mutex_;
-  std::condition_variable_any changed_;
-  std::deque<std::function<void()>> queue_;
-  std::uint64_t put_ = 0, done_ = 0;
-  std::jthread thread_;
-};
-
-struct Event {
-  Event() { ++objects; }
-  ~Event() { --objects; }
-  Stream* stream = nullptr;
-  std::uint64_t number = 0;
-};
+constexpr int invalid_argument = 4;
 
 /// The ranks of one communicator.
 class World {
@@ -237,67 +191,6 @@ int collective(Comm* comm, void* stream, const void* in, void* out,
 }
 
 }  // namespace
-
-EXPORT int standin_objects() {
-  return objects;
-}
-
-// The runtimes of CUDA and HIP.
-
-#define RUNTIME(vendor, HOST_ALLOC, HOST_FREE)                                   \
-  EXPORT int vendor##SetDevice(int device) {                                     \
-    return device < 8 ? 0 : 101;                                                 \
-  }                                                                              \
-  EXPORT int vendor##StreamCreateWithFlags(void** stream, unsigned) {            \
-    *stream = new Stream;                                                        \
-    return 0;                                                                    \
-  }                                                                              \
-  EXPORT int vendor##StreamDestroy(void* stream) {                               \
-    return delete static_cast<Stream*>(stream), 0;                               \
-  }                                                                              \
-  EXPORT int vendor##EventCreateWithFlags(void** event, unsigned) {              \
-    *event = new Event;                                                          \
-    return 0;                                                                    \
-  }                                                                              \
-  EXPORT int vendor##EventRecord(void* event, void* stream) {                    \
-    auto& recorded = *static_cast<Event*>(event);                                \
-    recorded.stream = static_cast<Stream*>(stream);                              \
-    recorded.number = recorded.stream->last();                                   \
-    return 0;                                                                    \
-  }                                                                              \
-  EXPORT int vendor##EventQuery(void* event) {                                   \
-    const auto& recorded = *static_cast<Event*>(event);                          \
-    return recorded.stream->has_done(recorded.number) ? 0 : not_ready;           \
-  }                                                                              \
-  EXPORT int vendor##EventDestroy(void* event) {                                 \
-    return delete static_cast<Event*>(event), 0;                                 \
-  }                                                                              \
-  EXPORT int vendor##Malloc(void** memory, std::size_t size) {                   \
-    ++objects;                                                                   \
-    *memory = std::malloc(size);                                                 \
-    return 0;                                                                    \
-  }                                                                              \
-  EXPORT int vendor##Free(void* memory) {                                        \
-    return --objects, std::free(memory), 0;                                      \
-  }                                                                              \
-  EXPORT int vendor##HOST_ALLOC(void** memory, std::size_t size, unsigned) {     \
-    return vendor##Malloc(memory, size);                                         \
-  }                                                                              \
-  EXPORT int vendor##HOST_FREE(void* memory) {                                   \
-    return vendor##Free(memory);                                                 \
-  }                                                                              \
-  EXPORT int vendor##Memcpy(void* to, const void* from, std::size_t size, int) { \
-    std::memcpy(to, from, size);                                                 \
-    return 0;                                                                    \
-  }                                                                              \
-  EXPORT const char* vendor##GetErrorString(int) {                               \
-    return "invalid device ordinal";                                             \
-  }
-
-RUNTIME(cuda, HostAlloc, FreeHost)
-RUNTIME(hip, HostMalloc, HostFree)
-
-// NCCL.
 
 struct UniqueId {
   char bytes[128];
