@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "tests/layering/include_rules.hpp"
+#include "tests/layering/include_checker.hpp"
 #include "tests/layering/repository.hpp"
 
 namespace capstan::layering {

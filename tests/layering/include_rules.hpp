@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <string>
+#include <string_view>
 #include <vector>
 
 namespace capstan::layering {
 
-struct Source {
-  std::string path;  ///< from the root of the repository
-  std::string text;
+using Names = std::vector<std::string_view>;
+
+/// The headers that files below `folder` may include besides the standard library and each other.
+/// "transports/*" is one layer for each folder in transports, none of which knows the others.
+struct Rule {
+  std::string_view folder;
+  Names layers;
+  Names libraries;
+  bool pure = false;  ///< results depend on arguments only: no clock, I/O, thread or system header
 };
 
-/// One #include line.
-struct Include {
-  std::string target;
-  bool quoted;
-  int line;
-};
+/// The longest folder that matches counts, the first of equals.
+const std::vector<Rule>& rules();
 
-std::vector<Include> includes_of(const std::string& text);
+/// Whether a library is one that rules name: "fmt", "hwloc".
+bool is_known_library(std::string_view name);
 
-/// The breaches in `sources` of the direction of includes, a sentence each: a layer that reaches up
-/// or sideways, a library or system header that a layer must not use, a quoted header that is not
-/// there, a folder without a rule, headers that include each other in a circle.
-std::vector<std::string> violations(const std::vector<Source>& sources);
+/// Whether a pure layer must not use this system header.
+bool is_impure(std::string_view header);
 
 }  // namespace capstan::layering

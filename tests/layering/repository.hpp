@@ -4,9 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "tests/layering/include_rules.hpp"
-
 namespace capstan::layering {
+
+struct Source {
+  std::string path;  ///< from the root of the repository
+  std::string text;
+};
 
 /// The files of the repository whose names end in one of `suffixes`, without builds and what is
 /// hidden. Paths are relative to the repository.
