@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 using Hosts = std::vector<HostSlots>;
 
 template <class Action>
-std::string complaint(Action action) {
+std::string complaint_about_hosts(Action action) {
   try {
     action();
   } catch (const InvalidArgument& error) {
@@ -46,7 +46,9 @@ TEST(HostList, WritesWhatItReads) {
 }
 
 TEST(HostList, TeachesWhatIsWrong) {
-  const auto refused = [](const char* text) { return complaint([&] { parse_hosts(text); }); };
+  const auto refused = [](const char* text) {
+    return complaint_about_hosts([&] { parse_hosts(text); });
+  };
   EXPECT_THAT(refused(""), HasSubstr("name is missing"));
   EXPECT_THAT(refused("a,,b"), HasSubstr("name is missing"));
   EXPECT_THAT(refused("a,"), HasSubstr("name is missing"));
@@ -66,9 +68,10 @@ TEST(HostList, TakesTheFirstPlaces) {
   EXPECT_EQ(first_slots(hosts, 5), hosts);
   EXPECT_EQ(first_slots(hosts, 4), (Hosts{{"a", 2}, {"b", 2}}));
   EXPECT_EQ(first_slots(hosts, 1), (Hosts{{"a", 1}}));
-  EXPECT_THAT(complaint([&] { first_slots(hosts, 6); }),
+  EXPECT_THAT(complaint_about_hosts([&] { first_slots(hosts, 6); }),
               HasSubstr("places for 5 ranks, not for 6"));
-  EXPECT_THAT(complaint([&] { first_slots({{"a", 4000}, {"b", 4000}}, 0); }), HasSubstr("4096"));
+  EXPECT_THAT(complaint_about_hosts([&] { first_slots({{"a", 4000}, {"b", 4000}}, 0); }),
+              HasSubstr("4096"));
 }
 
 class HostFile : public ::testing::Test {
@@ -88,11 +91,12 @@ TEST_F(HostFile, HasAHostPerLine) {
 }
 
 TEST_F(HostFile, TeachesWhatIsWrong) {
-  EXPECT_THAT(complaint([&] { read("# nothing\n"); }), HasSubstr("names no host"));
-  EXPECT_THAT(complaint([&] { read("a 4\n"); }), HasSubstr("slots=ranks"));
-  EXPECT_THAT(complaint([&] { read("a slots=0\n"); }), HasSubstr("1 to 4096"));
-  EXPECT_THAT(complaint([&] { read("a slots=2 max_slots=4\n"); }), HasSubstr("slots=ranks"));
-  EXPECT_THAT(complaint([] { read_hostfile("/proc/no/such/file"); }),
+  EXPECT_THAT(complaint_about_hosts([&] { read("# nothing\n"); }), HasSubstr("names no host"));
+  EXPECT_THAT(complaint_about_hosts([&] { read("a 4\n"); }), HasSubstr("slots=ranks"));
+  EXPECT_THAT(complaint_about_hosts([&] { read("a slots=0\n"); }), HasSubstr("1 to 4096"));
+  EXPECT_THAT(complaint_about_hosts([&] { read("a slots=2 max_slots=4\n"); }),
+              HasSubstr("slots=ranks"));
+  EXPECT_THAT(complaint_about_hosts([] { read_hostfile("/proc/no/such/file"); }),
               HasSubstr("/proc/no/such/file"));
 }
 
@@ -101,7 +105,7 @@ TEST(Agent, GetsTheHostWhereverItSays) {
               ElementsAre("ssh", "-oBatchMode=yes", "--", "a"));
   EXPECT_THAT(agent_command("ip netns exec bed-{host}-{host}", "{host}"),
               ElementsAre("ip", "netns", "exec", "bed-{host}-{host}"));
-  EXPECT_THAT(complaint([] { agent_command("ssh node1", "a"); }), HasSubstr("{host}"));
+  EXPECT_THAT(complaint_about_hosts([] { agent_command("ssh node1", "a"); }), HasSubstr("{host}"));
 }
 
 TEST(HostProtocol, MessagesArriveWholeHoweverTheyAreCut) {

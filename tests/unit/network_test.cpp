@@ -40,7 +40,7 @@ std::string chosen(std::string_view wanted) {
   return choose_address(wanted, host).address.text();
 }
 
-std::string complaint(std::string_view wanted) {
+std::string complaint_about_network(std::string_view wanted) {
   try {
     return "chose " + choose_address(wanted, host).address.text();
   } catch (const InvalidArgument& error) {
@@ -83,7 +83,7 @@ TEST(Network, SeveralComeAsTheyAreNamed) {
   EXPECT_THAT(all_chosen("ib0,eth0"),
               ElementsAre("10.1.0.7", "fd00:1::7", "192.0.2.7", "2001:db8::7"));
   EXPECT_THAT(all_chosen("192.0.2.0/24,eth0,"), ElementsAre("192.0.2.7", "2001:db8::7"));
-  EXPECT_THAT(complaint("eth0,eth9"), HasSubstr("CAPSTAN_INTERFACE is \"eth9\""));
+  EXPECT_THAT(complaint_about_network("eth0,eth9"), HasSubstr("CAPSTAN_INTERFACE is \"eth9\""));
   EXPECT_EQ(all_chosen(","), all_chosen(""));
   EXPECT_EQ(choose_address("ib0,eth0", host).reason, "CAPSTAN_INTERFACE names its interface");
 }
@@ -115,17 +115,18 @@ TEST(Network, ByNetwork) {
 }
 
 TEST(Network, WhatDoesNotFitIsRefusedWithWhatThereIs) {
-  EXPECT_THAT(complaint("eth9"),
+  EXPECT_THAT(complaint_about_network("eth9"),
               AllOf(HasSubstr("CAPSTAN_INTERFACE is \"eth9\""), HasSubstr("no such interface"),
                     HasSubstr("eth0 192.0.2.7"), HasSubstr("eth2 203.0.113.7 (down)")));
-  EXPECT_THAT(complaint("eth2"), HasSubstr("this interface is down"));
-  EXPECT_THAT(complaint("10.1.0.8"), HasSubstr("no address of this host"));
-  EXPECT_THAT(complaint("10.1.0.8/32"), HasSubstr("no address of this host"));
-  EXPECT_THAT(complaint("10.2.0.0/16"), HasSubstr("no address of this host"));
-  EXPECT_THAT(complaint("203.0.113.0/24"), HasSubstr("no address of this host that is up"));
+  EXPECT_THAT(complaint_about_network("eth2"), HasSubstr("this interface is down"));
+  EXPECT_THAT(complaint_about_network("10.1.0.8"), HasSubstr("no address of this host"));
+  EXPECT_THAT(complaint_about_network("10.1.0.8/32"), HasSubstr("no address of this host"));
+  EXPECT_THAT(complaint_about_network("10.2.0.0/16"), HasSubstr("no address of this host"));
+  EXPECT_THAT(complaint_about_network("203.0.113.0/24"),
+              HasSubstr("no address of this host that is up"));
   for (const char* text : {"10.0.0.0/33", "10.0.0.0/", "10.0.0.0/x", "10.0.0.0/-1", "::/129", "/8",
                            "eth0/24", "10.0.0/8"})
-    EXPECT_THAT(complaint(text), HasSubstr("not a network")) << text;
+    EXPECT_THAT(complaint_about_network(text), HasSubstr("not a network")) << text;
 }
 
 TEST(Network, ThisHostHasALoopback) {

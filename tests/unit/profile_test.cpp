@@ -171,7 +171,7 @@ TEST(PredictedTime, ItsPartsMoveWithWhatTheyStandFor) {
   EXPECT_LT(parts(1 << 20, usual).latency, 2 * parts(1 << 10, usual).latency + 1);
 }
 
-std::string complaint(const std::string& text) {
+std::string complaint_about_profile(const std::string& text) {
   try {
     parse_profile(text, "machine.json");
   } catch (const InvalidArgument& error) {
@@ -211,23 +211,26 @@ std::string replaced(std::string text, const std::string& part, const std::strin
 
 TEST(Profile, BadFilesSayWhere) {
   const std::string good = to_json(small_profile());
-  EXPECT_THAT(complaint("{\n  \"format\": 1,\n  oops"),
+  EXPECT_THAT(complaint_about_profile("{\n  \"format\": 1,\n  oops"),
               HasSubstr("machine.json:3:3: this is no JSON"));
-  EXPECT_THAT(complaint(replaced(good, "\"flat\"", "\"flut\"")),
+  EXPECT_THAT(complaint_about_profile(replaced(good, "\"flat\"", "\"flut\"")),
               HasSubstr("/groups/0/cells/0/ways/0/algorithm: all_reduce has no algorithm 'flut'"));
-  EXPECT_THAT(complaint(replaced(good, "\"flat\"", "\"flut\"")), HasSubstr("machine.json:12:"));
-  EXPECT_THAT(complaint(replaced(good, "\"ranks\": 4", "\"ranks\": -4")),
+  EXPECT_THAT(complaint_about_profile(replaced(good, "\"flat\"", "\"flut\"")),
+              HasSubstr("machine.json:12:"));
+  EXPECT_THAT(complaint_about_profile(replaced(good, "\"ranks\": 4", "\"ranks\": -4")),
               HasSubstr("/groups/0/ranks"));
-  EXPECT_THAT(complaint(replaced(good, "\"format\": 1", "\"format\": 9")), HasSubstr("format 9"));
-  EXPECT_THAT(complaint("{\n \"format\": 1e999}"),
+  EXPECT_THAT(complaint_about_profile(replaced(good, "\"format\": 1", "\"format\": 9")),
+              HasSubstr("format 9"));
+  EXPECT_THAT(complaint_about_profile("{\n \"format\": 1e999}"),
               HasSubstr("machine.json:2:12: this is no JSON (a number that no double holds)"));
-  EXPECT_THAT(complaint(R"({"name": "\"1e999", "x": 1e999})"),
+  EXPECT_THAT(complaint_about_profile(R"({"name": "\"1e999", "x": 1e999})"),
               HasSubstr("machine.json:1:26: this is no JSON"));
-  EXPECT_THAT(complaint("{\"y\": 0." + std::string(300, '0') + "1e400, \"x\": 1e400}"),
-              HasSubstr("machine.json:1:321: this is no JSON"));
-  EXPECT_THAT(complaint("[]"), HasSubstr("expected an object"));
-  EXPECT_THAT(complaint("{}"), HasSubstr("'format' is missing"));
-  EXPECT_THAT(complaint(""), HasSubstr("capstan tune"));
+  EXPECT_THAT(
+      complaint_about_profile("{\"y\": 0." + std::string(300, '0') + "1e400, \"x\": 1e400}"),
+      HasSubstr("machine.json:1:321: this is no JSON"));
+  EXPECT_THAT(complaint_about_profile("[]"), HasSubstr("expected an object"));
+  EXPECT_THAT(complaint_about_profile("{}"), HasSubstr("'format' is missing"));
+  EXPECT_THAT(complaint_about_profile(""), HasSubstr("capstan tune"));
 }
 
 /// Larger ones would be infinite between two sizes, or could not be read when they are written.
@@ -237,7 +240,7 @@ TEST(Profile, NumbersThatAreOutOfBoundsAreRefused) {
   const auto refusal_of_member = [&](const char* pointer, const nlohmann::json& value) {
     auto document = nlohmann::json::parse(to_json(profile));
     document.at(nlohmann::json::json_pointer{pointer}) = value;
-    return complaint(document.dump());
+    return complaint_about_profile(document.dump());
   };
   EXPECT_THAT(refusal_of_member("/groups/0/cells/0/ways/0/microseconds", 1e300),
               HasSubstr("/ways/0/microseconds: expected a number from 0 to 1000000000000"));
