@@ -57,4 +57,5 @@ string(SHA1 CAPSTAN_BILL_HASH "${PROJECT_VERSION} ${CAPSTAN_BILL_PACKAGES}")
 string(TIMESTAMP CAPSTAN_BILL_CREATED UTC) # honours SOURCE_DATE_EPOCH
 configure_file(${CMAKE_CURRENT_LIST_DIR}/capstan.spdx.json.in
                ${PROJECT_BINARY_DIR}/package/capstan.spdx.json @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/package/capstan.spdx.json DESTINATION ${CMAKE_INSTALL_DATADIR}/capstan)
+install(FILES ${PROJECT_BINARY_DIR}/package/capstan.spdx.json DESTINATION ${CMAKE_INSTALL_DATADIR}/capstan
+        COMPONENT program)

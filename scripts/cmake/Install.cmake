@@ -19,31 +19,40 @@ function(capstan_find_private_dependencies)
   list(REMOVE_DUPLICATES libraries)
   set(finds "")
   set(modules "")
+  set(packages pkgconf)
   foreach(library ${libraries})
     if(library STREQUAL "fmt::fmt")
+      list(APPEND packages libfmt-dev)
       list(APPEND finds "find_dependency(fmt)")
       list(APPEND modules fmt)
     elseif(library STREQUAL "Threads::Threads")
       list(APPEND finds "find_dependency(Threads)")
     elseif(library STREQUAL "spdlog::spdlog")
+      list(APPEND packages libspdlog-dev)
       list(APPEND finds "find_dependency(spdlog)")
       list(APPEND modules spdlog)
     elseif(library STREQUAL "hwy::hwy")
+      list(APPEND packages libhwy-dev)
       list(APPEND finds "find_dependency(hwy CONFIG)")
       list(APPEND modules libhwy)
     elseif(library STREQUAL "PkgConfig::SODIUM")
+      list(APPEND packages libsodium-dev)
       list(APPEND finds "capstan_find_module(SODIUM libsodium)")
       list(APPEND modules libsodium)
     elseif(library STREQUAL "PkgConfig::HWLOC")
+      list(APPEND packages libhwloc-dev)
       list(APPEND finds "capstan_find_module(HWLOC hwloc)")
       list(APPEND modules hwloc)
     elseif(library STREQUAL "PkgConfig::IBVERBS")
+      list(APPEND packages libibverbs-dev)
       list(APPEND finds "capstan_find_module(IBVERBS libibverbs)")
       list(APPEND modules libibverbs)
     elseif(library STREQUAL "TBB::tbb")
+      list(APPEND packages libtbb-dev)
       list(APPEND finds "find_dependency(TBB)")
       list(APPEND modules tbb)
     elseif(library STREQUAL "nlohmann_json::nlohmann_json")
+      list(APPEND packages nlohmann-json3-dev)
       list(APPEND finds "find_dependency(nlohmann_json)")  # headers only
     else()
       message(FATAL_ERROR "The library links ${library}: tell ${CMAKE_CURRENT_FUNCTION_LIST_FILE} "
@@ -53,6 +62,7 @@ function(capstan_find_private_dependencies)
   list(JOIN finds "\n" finds)
   set(CAPSTAN_FIND_DEPENDENCIES "${finds}" PARENT_SCOPE)
   set(CAPSTAN_PKG_CONFIG_MODULES ${modules} PARENT_SCOPE)
+  set(CAPSTAN_DEVELOPMENT_PACKAGES ${packages} PARENT_SCOPE) # Debian's
 endfunction()
 
 capstan_find_private_dependencies()
@@ -78,14 +88,26 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/capstanConfigVers
                                  COMPATIBILITY SameMinorVersion)
 configure_file(${CMAKE_CURRENT_LIST_DIR}/capstan.pc.in ${PROJECT_BINARY_DIR}/package/capstan.pc @ONLY)
 
-install(TARGETS ${CAPSTAN_PACKAGED} EXPORT capstan)
-install(TARGETS capstan_cli)
+# The components are the packages of scripts/cmake/DebianPackages.cmake.
+install(TARGETS ${CAPSTAN_PACKAGED} EXPORT capstan ARCHIVE COMPONENT development
+        LIBRARY COMPONENT library NAMELINK_COMPONENT development)
+install(TARGETS capstan_cli COMPONENT program)
 install(EXPORT capstan NAMESPACE capstan:: FILE capstanTargets.cmake
-        DESTINATION ${_package_directory})
+        DESTINATION ${_package_directory} COMPONENT development)
 install(FILES ${PROJECT_BINARY_DIR}/package/capstanConfig.cmake
               ${PROJECT_BINARY_DIR}/package/capstanConfigVersion.cmake
-        DESTINATION ${_package_directory})
+        DESTINATION ${_package_directory} COMPONENT development)
 install(FILES ${PROJECT_BINARY_DIR}/package/capstan.pc
-        DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/core/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/core/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+        COMPONENT development)
 include(BillOfMaterials)
+
+# The program writes its manual pages and completions, when it is installed.
+if(NOT CMAKE_CROSSCOMPILING)
+  set(_share ${PROJECT_BINARY_DIR}/package/share)
+  install(CODE "execute_process(COMMAND \"${CMAKE_COMMAND}\" -D \"PROGRAM=$<TARGET_FILE:capstan_cli>\"
+                                        -D \"OUTPUT=${_share}\" -P \"${CMAKE_CURRENT_LIST_DIR}/ProgramPages.cmake\"
+                                COMMAND_ERROR_IS_FATAL ANY)" COMPONENT program)
+  install(DIRECTORY ${_share}/ DESTINATION ${CMAKE_INSTALL_DATAROOTDIR} COMPONENT program)
+endif()

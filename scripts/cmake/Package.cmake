@@ -4,6 +4,11 @@
 # library of the same objects, which are compiled once. It exports what the public headers declare.
 include(GNUInstallDirs)
 
+# Before 1.0 each minor version is incompatible with the one before.
+set(CAPSTAN_SOVERSION ${PROJECT_VERSION_MAJOR})
+if(PROJECT_VERSION_MAJOR EQUAL 0)
+  set(CAPSTAN_SOVERSION 0.${PROJECT_VERSION_MINOR})
+endif()
 set(CAPSTAN_PACKAGED capstan)
 if(BUILD_SHARED_LIBS)
   set(CAPSTAN_PACKAGED capstan_shared)
@@ -13,13 +18,8 @@ if(BUILD_SHARED_LIBS)
   list(FILTER _libraries EXCLUDE REGEX "^::@|capstan_options") # ::@ marks the folder that linked
   target_link_libraries(capstan_shared PRIVATE ${_libraries})
   target_link_options(capstan_shared PRIVATE LINKER:--version-script=${_exports})
-  # Before 1.0 each minor version is incompatible with the one before.
-  set(_soversion ${PROJECT_VERSION_MAJOR})
-  if(PROJECT_VERSION_MAJOR EQUAL 0)
-    set(_soversion 0.${PROJECT_VERSION_MINOR})
-  endif()
   set_target_properties(capstan_shared PROPERTIES
-    OUTPUT_NAME capstan EXPORT_NAME capstan VERSION ${PROJECT_VERSION} SOVERSION ${_soversion}
+    OUTPUT_NAME capstan EXPORT_NAME capstan VERSION ${PROJECT_VERSION} SOVERSION ${CAPSTAN_SOVERSION}
     LINKER_LANGUAGE CXX LINK_DEPENDS ${_exports})
   capstan_run_path(capstan_shared)
   add_dependencies(capstan_cli capstan_shared) # so that a build of the program can be installed
