@@ -5,7 +5,6 @@
 // or with mpirun, srun or torchrun; on its own it is a world of one rank.
 #include <capstan/communicator.hpp>
 #include <cstdio>
-#include <span>
 #include <vector>
 
 int main() try {
@@ -13,7 +12,7 @@ int main() try {
   const std::vector<float> mine(1000, static_cast<float>(world.rank() + 1));
   std::vector<float> sums(mine.size());
 
-  world.all_reduce(std::span<const float>(mine), std::span<float>(sums), capstan::ReduceOp::sum);
+  world.all_reduce(mine, sums);
 
   std::printf("rank %d of %d: the sum is %g\n", world.rank(), world.size(), sums.front());
 } catch (const capstan::Error& error) {

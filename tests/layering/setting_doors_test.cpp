@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Every setting is in every door: README, the public headers of C++ and C. Every variable that the
-// sources read is in a table, so that `capstan settings` shows it and misspelt ones are found.
+// Every setting is in every door: docs/settings.md, the public headers of C++ and C. Every variable
+// that the sources read is in a table, so that `capstan settings` shows it and misspelt ones are
+// found.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -33,17 +34,17 @@ bool has_word(const std::string& text, const std::string& word) {
 }
 
 TEST(SettingDoors, EachSettingIsInEveryDoor) {
-  const std::string readme = file("README.md");
+  const std::string table = file("docs/settings.md");
   const std::string in_c = file("bindings/c/capstan.h"), of_c = file("bindings/c/settings.cpp");
   const std::string header = file("core/include/capstan/settings.hpp");
   for (const Setting& setting : setting_table()) {
     const std::string name{setting.name};
-    EXPECT_TRUE(has_word(readme, setting.variable())) << setting.variable();
+    EXPECT_TRUE(has_word(table, setting.variable())) << setting.variable();
     EXPECT_TRUE(has_word(header, setting.variable())) << setting.variable();
     EXPECT_TRUE(has_word(in_c, name)) << name;
     EXPECT_THAT(of_c, HasSubstr("own." + name)) << name;
   }
-  EXPECT_TRUE(has_word(readme, "CAPSTAN_LOG"));
+  EXPECT_TRUE(has_word(table, "CAPSTAN_LOG"));
 }
 
 /// "timeout" of "std::chrono::milliseconds timeout = ...".

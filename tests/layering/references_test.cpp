@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A constant that was measured says where: `// measured: docs/FILE.md#ANCHOR`. The anchor exists.
+// References to documents lead somewhere: those of constants that were measured, which say where by
+// `// measured: docs/FILE.md#ANCHOR`, and the links of documents to files and to headings.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cctype>
+#include <filesystem>
 #include <map>
 #include <regex>
 #include <set>
@@ -74,6 +76,55 @@ std::vector<std::string> dangling(const std::vector<Source>& sources,
         all.push_back(
             fmt::format("{}: {} has no anchor '{}'", tag.place, tag.document, tag.anchor));
   return all;
+}
+
+/// The links of a document to other files of the repository, and within itself.
+std::vector<Tag> links_of(const Source& document) {
+  static const std::regex link{"\\]\\(([^) #\\n]*)#?([^) \\n]*)\\)"};
+  const auto folder = std::filesystem::path{document.path}.parent_path();
+  std::vector<Tag> links;
+  const std::string& text = document.text;
+  for (std::sregex_iterator at{text.begin(), text.end(), link}, end; at != end; ++at) {
+    const std::string to = (*at)[1];
+    if (to.find(':') != std::string::npos) continue;  // elsewhere
+    const int line = line_of(text, static_cast<std::size_t>(at->position()));
+    const std::string path = to.empty() ? document.path : (folder / to).lexically_normal().string();
+    links.push_back({fmt::format("{}:{}", document.path, line), path, (*at)[2]});
+  }
+  return links;
+}
+
+/// Documents among `files` whose links lead to none of them, or to a heading that is not there.
+std::vector<std::string> broken_links(const std::vector<Source>& files) {
+  std::map<std::string, const Source*> by_path;
+  for (const Source& file : files) by_path[file.path] = &file;
+  std::vector<std::string> all;
+  for (const Source& document : files) {
+    if (!document.path.ends_with(".md")) continue;
+    for (const Tag& link : links_of(document)) {
+      const auto found = by_path.lower_bound(link.document);
+      const bool is_there = found != by_path.end() && found->first.starts_with(link.document);
+      if (!is_there)
+        all.push_back(fmt::format("{}: there is no {}", link.place, link.document));
+      else if (!link.anchor.empty() && !anchors_of(found->second->text).contains(link.anchor))
+        all.push_back(
+            fmt::format("{}: {} has no anchor '{}'", link.place, link.document, link.anchor));
+    }
+  }
+  return all;
+}
+
+TEST(DocumentLinks, LeadSomewhere) {
+  EXPECT_THAT(broken_links(files_of_repository({""})), IsEmpty());
+}
+
+TEST(DocumentLinks, ThatAreBrokenAreFound) {
+  EXPECT_THAT(broken_links({{"README.md",
+                             "[a](docs/a.md#heading) [b](docs/a.md#gone) [c](#top)\n"
+                             "[d](docs/d.md) [e](https://x.org/y) [f](docs)\n# Top\n"},
+                            {"docs/a.md", "# Heading\n[back](../README.md)"}}),
+              ElementsAre("README.md:1: docs/a.md has no anchor 'gone'",
+                          "README.md:2: there is no docs/d.md"));
 }
 
 TEST(MeasuredAnchors, ExistInTheirDocuments) {
