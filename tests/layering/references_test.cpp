@@ -88,7 +88,8 @@ std::vector<Tag> links_of(const Source& document) {
     const std::string to = (*at)[1];
     if (to.find(':') != std::string::npos) continue;  // elsewhere
     const int line = line_of(text, static_cast<std::size_t>(at->position()));
-    const std::string path = to.empty() ? document.path : (folder / to).lexically_normal().string();
+    std::string path = to.empty() ? document.path : (folder / to).lexically_normal().string();
+    if (path.ends_with('/')) path.pop_back();
     links.push_back({fmt::format("{}:{}", document.path, line), path, (*at)[2]});
   }
   return links;
@@ -102,11 +103,14 @@ std::vector<std::string> broken_links(const std::vector<Source>& files) {
   for (const Source& document : files) {
     if (!document.path.ends_with(".md")) continue;
     for (const Tag& link : links_of(document)) {
-      const auto found = by_path.lower_bound(link.document);
-      const bool is_there = found != by_path.end() && found->first.starts_with(link.document);
-      if (!is_there)
+      const auto found = by_path.find(link.document);
+      const auto inside = by_path.lower_bound(link.document + "/");
+      const bool is_folder =
+          inside != by_path.end() && inside->first.starts_with(link.document + "/");
+      if (found == by_path.end() && !is_folder)
         all.push_back(fmt::format("{}: there is no {}", link.place, link.document));
-      else if (!link.anchor.empty() && !anchors_of(found->second->text).contains(link.anchor))
+      else if (!link.anchor.empty() &&
+               (is_folder || !anchors_of(found->second->text).contains(link.anchor)))
         all.push_back(
             fmt::format("{}: {} has no anchor '{}'", link.place, link.document, link.anchor));
     }
@@ -121,10 +125,10 @@ TEST(DocumentLinks, LeadSomewhere) {
 TEST(DocumentLinks, ThatAreBrokenAreFound) {
   EXPECT_THAT(broken_links({{"README.md",
                              "[a](docs/a.md#heading) [b](docs/a.md#gone) [c](#top)\n"
-                             "[d](docs/d.md) [e](https://x.org/y) [f](docs)\n# Top\n"},
+                             "[d](docs/d.md) [d](docs/a) [e](https://x.org/y) [f](docs)\n# Top\n"},
                             {"docs/a.md", "# Heading\n[back](../README.md)"}}),
               ElementsAre("README.md:1: docs/a.md has no anchor 'gone'",
-                          "README.md:2: there is no docs/d.md"));
+                          "README.md:2: there is no docs/d.md", "README.md:2: there is no docs/a"));
 }
 
 TEST(MeasuredAnchors, ExistInTheirDocuments) {

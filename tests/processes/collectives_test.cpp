@@ -87,7 +87,7 @@ TEST_F(Processes, EverySurvivorNamesTheRankThatWasKilled) {
   }
 }
 
-/// `victims` of four ranks die before anybody notices: the two survivors tell of both.
+/// `victims` of four ranks die before anybody notices: the two survivors name both.
 void both_are_named(const char* what, int first, int second, const Environment& environment) {
   const std::string victims = fmt::format("{},{}", first, second);
   const auto result =

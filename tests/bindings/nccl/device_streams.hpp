@@ -76,7 +76,7 @@ class Stream {
   cudaStream_t handle_ = nullptr;
 };
 
-/// A kernel that waits until the program lets it go on: a minute at most.
+/// A kernel that waits until the program lets it continue: a minute at most.
 class Gate {
  public:
   void hold(const Stream& stream) {

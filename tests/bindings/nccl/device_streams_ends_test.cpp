@@ -120,7 +120,7 @@ TEST_P(NcclOnDevices, AFailureInAStreamIsTheCommunicators) {
     EXPECT_TRUE(at_once == ncclSuccess || at_once == ncclSystemError ||
                 at_once == ncclRemoteError || at_once == ncclUnhandledCudaError)
         << at_once;
-    stream.wait();  // goes on
+    stream.wait();  // continues
     ncclResult_t state = ncclSuccess;
     while (state == ncclSuccess) OK(ncclCommGetAsyncError(comm, &state));
     EXPECT_TRUE(state == ncclSystemError || state == ncclRemoteError) << state;
