@@ -67,19 +67,4 @@ class PowerOfTwoFold {
   int folded_;
 };
 
-/// The extra cost of folding `ranks` onto a power of two: steps, as a multiple of whole messages.
-inline int fold_messages(int ranks) {
-  return std::has_single_bit(static_cast<unsigned>(ranks)) ? 0 : 1;
-}
-
-/// log2 of the largest power of two not above `ranks`.
-inline int floor_log2(int ranks) {
-  return std::bit_width(static_cast<unsigned>(ranks)) - 1;
-}
-
-/// How often `n` has to be halved, rounding up, to become 1.
-inline int ceil_log2(int n) {
-  return std::bit_width(static_cast<unsigned>(n - 1));
-}
-
 }  // namespace capstan

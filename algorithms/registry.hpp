@@ -10,22 +10,6 @@
 
 namespace capstan {
 
-/// The cost of a call for the busiest rank, for the selector and for explanations. Data are counted
-/// in elements, so that a cost does not depend on the type.
-struct Cost {
-  double steps = 0;     ///< messages that follow one another: each pays the link's latency
-  double sent = 0;      ///< elements sent
-  double reduced = 0;   ///< elements read by reductions
-  double messages = 0;  ///< to or from other hosts, of the busiest rank; 0: as many as steps
-  double crossing = 0;  ///< elements of these messages; 0: as many as are sent
-  double depth = 1;     ///< ranks that a block passes one after the other, in a stream of blocks
-};
-
-/// The number of ranks on other hosts, as one rank sees it: the mean over all ranks.
-inline double ranks_elsewhere(const Hosts& hosts) {
-  return hosts.ranks() - static_cast<double>(hosts.ranks()) / hosts.count();
-}
-
 /// The promises of an algorithm beyond the contract of its collective. Proofs hold it to them.
 struct Guarantees {
   /// No rank returns before every rank has entered: back-to-back calls need no other protection
@@ -81,14 +65,11 @@ struct Algorithm {
   Collective collective;
   std::string_view summary;  ///< one line for `--help` and explanations
   Schedule (*build)(const Group& group, const Shape& shape);
-  /// `count`: Contract::typical_count().
-  Cost (*cost)(const Hosts& hosts, Elements count);
   int max_ranks;  ///< above it a rank's schedule would be unreasonably long
   Guarantees guarantees{};
   Traffic traffic = Traffic::partials;
   Requires requirement = Requires::anywhere;
-  /// Instead of `build` and `cost`, of an algorithm that was added at run time. It outlives the
-  /// algorithm.
+  /// Instead of `build`, of an algorithm that was added at run time. It outlives the algorithm.
   const ScheduleSource* source = nullptr;
   std::uint64_t digest = 0;  ///< of the source's schedules: ranks compare it in every call
   Symmetry symmetry = Symmetry::none;

@@ -4,8 +4,6 @@
 #include <bit>
 #include <ranges>
 
-#include "algorithms/power_of_two.hpp"
-
 namespace capstan {
 
 TreePlace binomial_place(const Group& group, int root) {
@@ -23,7 +21,7 @@ TreePlace binomial_place(const Group& group, int root) {
 }
 
 int binomial_slots(int ranks) {
-  return ceil_log2(ranks);
+  return std::bit_width(static_cast<unsigned>(ranks - 1));
 }
 
 TreePlace chain_place(const Group& group, int root) {

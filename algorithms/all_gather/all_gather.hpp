@@ -19,11 +19,4 @@ Schedule recursive_doubling_all_gather(const Group& group, const Blocks& blocks)
 Schedule bruck_all_gather(const Group& group, const Blocks& blocks);
 Schedule two_level_all_gather(const Group& group, const Blocks& blocks);
 
-Cost direct_all_gather_cost(const Hosts& hosts, Elements count);
-Cost rendezvous_all_gather_cost(const Hosts& hosts, Elements count);
-Cost ring_all_gather_cost(const Hosts& hosts, Elements count);
-Cost recursive_doubling_all_gather_cost(const Hosts& hosts, Elements count);
-Cost bruck_all_gather_cost(const Hosts& hosts, Elements count);
-Cost two_level_all_gather_cost(const Hosts& hosts, Elements count);
-
 }  // namespace capstan

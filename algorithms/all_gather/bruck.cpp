@@ -31,11 +31,4 @@ Schedule bruck_all_gather(const Group& group, const Blocks& blocks) {
   return std::move(s).build();
 }
 
-Cost bruck_all_gather_cost(const Hosts& hosts, Elements count) {
-  int steps = 0;
-  for (int distance = 1; distance < hosts.ranks(); distance *= 2) ++steps;
-  return {.steps = static_cast<double>(steps),
-          .sent = (hosts.ranks() - 1) * static_cast<double>(count.value())};
-}
-
 }  // namespace capstan

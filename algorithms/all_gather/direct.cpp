@@ -25,10 +25,4 @@ Schedule direct_all_gather(const Group& group, const Blocks& blocks) {
   return std::move(s).build();
 }
 
-Cost direct_all_gather_cost(const Hosts& hosts, Elements count) {
-  const double p = hosts.ranks(), n = static_cast<double>(count.value());
-  const double far = ranks_elsewhere(hosts);
-  return {.steps = 1, .sent = (p - 1) * n, .messages = far, .crossing = far * n};
-}
-
 }  // namespace capstan

@@ -43,10 +43,4 @@ Schedule recursive_doubling_all_gather(const Group& group, const Blocks& blocks)
   return std::move(s).build();
 }
 
-Cost recursive_doubling_all_gather_cost(const Hosts& hosts, Elements count) {
-  const double n = static_cast<double>(count.value()), folded = fold_messages(hosts.ranks());
-  return {.steps = floor_log2(hosts.ranks()) + 2 * folded,
-          .sent = (hosts.ranks() - 1 + folded * hosts.ranks()) * n};
-}
-
 }  // namespace capstan

@@ -29,10 +29,4 @@ Schedule rendezvous_all_gather(const Group& group, const Blocks& blocks) {
   return std::move(s).build();
 }
 
-Cost rendezvous_all_gather_cost(const Hosts& hosts, Elements count) {
-  const double p = hosts.ranks(), n = static_cast<double>(count.value());
-  const double far = ranks_elsewhere(hosts);
-  return {.steps = 2, .sent = (p - 1) * n, .messages = 2 * far, .crossing = far * n};
-}
-
 }  // namespace capstan

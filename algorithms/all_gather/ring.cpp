@@ -24,9 +24,4 @@ Schedule ring_all_gather(const Group& group, const Blocks& blocks) {
   return std::move(s).build();
 }
 
-Cost ring_all_gather_cost(const Hosts& hosts, Elements count) {
-  return {.steps = hosts.ranks() - 1.0,
-          .sent = (hosts.ranks() - 1) * static_cast<double>(count.value())};
-}
-
 }  // namespace capstan

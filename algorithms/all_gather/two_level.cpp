@@ -57,9 +57,4 @@ Schedule two_level_all_gather(const Group& group, const Blocks& blocks) {
   return std::move(s).build();
 }
 
-Cost two_level_all_gather_cost(const Hosts& hosts, Elements count) {
-  const double p = hosts.ranks(), h = hosts.count(), n = static_cast<double>(count.value());
-  return {.steps = 2, .sent = (p - 1) * n, .messages = h - 1, .crossing = (h - 1) * n};
-}
-
 }  // namespace capstan

@@ -8,15 +8,14 @@
 namespace capstan {
 namespace {
 
-#define CAPSTAN_ALL_REDUCE(name, max_ranks, order, sends, summary, ...)                           \
-  Algorithm {                                                                                     \
-    #name, Collective::all_reduce, summary, &counted<name##_all_reduce>, &name##_all_reduce_cost, \
-        max_ranks,                                                                                \
-        {.synchronizes = true,                                                                    \
-         .bounded_skew = true,                                                                    \
-         .ordered = order >= in_order,                                                            \
-         .rank_ordered_sum = order == rank_ordered_sum},                                          \
-        sends __VA_OPT__(, ) __VA_ARGS__                                                          \
+#define CAPSTAN_ALL_REDUCE(name, max_ranks, order, sends, summary, ...)             \
+  Algorithm {                                                                       \
+    #name, Collective::all_reduce, summary, &counted<name##_all_reduce>, max_ranks, \
+        {.synchronizes = true,                                                      \
+         .bounded_skew = true,                                                      \
+         .ordered = order >= in_order,                                              \
+         .rank_ordered_sum = order == rank_ordered_sum},                            \
+        sends __VA_OPT__(, ) __VA_ARGS__                                            \
   }
 
 constexpr int any_order = 0, in_order = 1, rank_ordered_sum = 2;

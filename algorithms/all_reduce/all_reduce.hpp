@@ -20,14 +20,4 @@ Schedule direct_all_reduce(const Group& group, Elements count);
 Schedule two_level_all_reduce(const Group& group, Elements count);
 Schedule leaders_all_reduce(const Group& group, Elements count);
 
-Cost ring_all_reduce_cost(const Hosts& hosts, Elements count);
-Cost binomial_tree_all_reduce_cost(const Hosts& hosts, Elements count);
-Cost double_binary_tree_all_reduce_cost(const Hosts& hosts, Elements count);
-Cost recursive_doubling_all_reduce_cost(const Hosts& hosts, Elements count);
-Cost rabenseifner_all_reduce_cost(const Hosts& hosts, Elements count);
-Cost flat_all_reduce_cost(const Hosts& hosts, Elements count);
-Cost direct_all_reduce_cost(const Hosts& hosts, Elements count);
-Cost two_level_all_reduce_cost(const Hosts& hosts, Elements count);
-Cost leaders_all_reduce_cost(const Hosts& hosts, Elements count);
-
 }  // namespace capstan

@@ -11,7 +11,6 @@
 //             └─ 1
 
 #include "algorithms/all_reduce/all_reduce.hpp"
-#include "algorithms/power_of_two.hpp"
 #include "algorithms/tree.hpp"
 
 namespace capstan {
@@ -23,11 +22,6 @@ Schedule binomial_tree_all_reduce(const Group& group, Elements count) {
   reduce_up(s, place, all, binomial_slots(group.size()), s.output());
   broadcast_down(s, place, all);
   return std::move(s).build();
-}
-
-Cost binomial_tree_all_reduce_cost(const Hosts& hosts, Elements count) {
-  const double n = static_cast<double>(count.value()), depth = ceil_log2(hosts.ranks());
-  return {.steps = 2 * depth, .sent = n * depth, .reduced = n * (depth + 1)};
 }
 
 }  // namespace capstan

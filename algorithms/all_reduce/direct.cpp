@@ -42,14 +42,4 @@ Schedule direct_all_reduce(const Group& group, Elements count) {
   return std::move(s).build();
 }
 
-Cost direct_all_reduce_cost(const Hosts& hosts, Elements count) {
-  const double p = hosts.ranks(), n = static_cast<double>(count.value());
-  const double far = ranks_elsewhere(hosts);
-  return {.steps = 2,
-          .sent = 2 * n * (p - 1) / p,
-          .reduced = n,
-          .messages = 2 * far,
-          .crossing = 2 * n * far / p};
-}
-
 }  // namespace capstan

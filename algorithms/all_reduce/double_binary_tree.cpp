@@ -92,11 +92,4 @@ Schedule double_binary_tree_all_reduce(const Group& group, Elements count) {
   return std::move(s).build();
 }
 
-Cost double_binary_tree_all_reduce_cost(const Hosts& hosts, Elements count) {
-  const double n = static_cast<double>(count.value());
-  const double depth = std::bit_width(static_cast<unsigned>(hosts.ranks())) - 1;
-  // A half goes up a tree and down, level by level.
-  return {.steps = 4 * depth, .sent = 1.5 * n, .reduced = 1.5 * n, .depth = depth};
-}
-
 }  // namespace capstan

@@ -44,13 +44,4 @@ Schedule leaders_all_reduce(const Group& group, Elements count) {
   return std::move(s).build();
 }
 
-Cost leaders_all_reduce_cost(const Hosts& hosts, Elements count) {
-  const double h = hosts.count(), l = hosts.ranks() / h, n = static_cast<double>(count.value());
-  return {.steps = 3,
-          .sent = (h + l - 2) * n,
-          .reduced = (h + l) * n,
-          .messages = h - 1,
-          .crossing = (h - 1) * n};
-}
-
 }  // namespace capstan

@@ -63,13 +63,4 @@ Schedule rabenseifner_all_reduce(const Group& group, Elements count) {
   return std::move(s).build();
 }
 
-Cost rabenseifner_all_reduce_cost(const Hosts& hosts, Elements count) {
-  const double n = static_cast<double>(count.value()), folded = fold_messages(hosts.ranks());
-  const double steps = floor_log2(hosts.ranks()),
-               share = 1 - 1 / static_cast<double>(1 << floor_log2(hosts.ranks()));
-  return {.steps = 2 * (steps + folded),
-          .sent = 2 * n * share + n * folded,
-          .reduced = 2 * n * (share + folded)};
-}
-
 }  // namespace capstan

@@ -34,12 +34,4 @@ Schedule recursive_doubling_all_reduce(const Group& group, Elements count) {
   return std::move(s).build();
 }
 
-Cost recursive_doubling_all_reduce_cost(const Hosts& hosts, Elements count) {
-  const double n = static_cast<double>(count.value()), folded = fold_messages(hosts.ranks());
-  const double doublings = floor_log2(hosts.ranks());
-  return {.steps = doublings + 2 * folded,
-          .sent = n * (doublings + folded),
-          .reduced = 2 * n * (doublings + folded)};
-}
-
 }  // namespace capstan

@@ -42,9 +42,4 @@ Schedule ring_all_reduce(const Group& group, Elements count) {
   return std::move(s).build();
 }
 
-Cost ring_all_reduce_cost(const Hosts& hosts, Elements count) {
-  const double p = hosts.ranks(), n = static_cast<double>(count.value());
-  return {.steps = 2 * (p - 1), .sent = 2 * n * (p - 1) / p, .reduced = 2 * n * (p - 1) / p};
-}
-
 }  // namespace capstan

@@ -88,13 +88,4 @@ Schedule two_level_all_reduce(const Group& group, Elements count) {
   return std::move(s).build();
 }
 
-Cost two_level_all_reduce_cost(const Hosts& hosts, Elements count) {
-  const double p = hosts.ranks(), h = hosts.count(), n = static_cast<double>(count.value());
-  return {.steps = 4,
-          .sent = 2 * n * (p - 1) / p,
-          .reduced = 1.5 * n,
-          .messages = 2 * (h - 1),
-          .crossing = 2 * n * (h - 1) / p};
-}
-
 }  // namespace capstan

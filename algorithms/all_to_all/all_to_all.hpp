@@ -18,9 +18,4 @@ Schedule pairwise_all_to_all(const Group& group, const AllToAllBlocks& exchange)
 Schedule bruck_all_to_all(const Group& group, const AllToAllBlocks& exchange);
 Schedule two_level_all_to_all(const Group& group, const AllToAllBlocks& exchange);
 
-Cost direct_all_to_all_cost(const Hosts& hosts, Elements count);
-Cost pairwise_all_to_all_cost(const Hosts& hosts, Elements count);
-Cost bruck_all_to_all_cost(const Hosts& hosts, Elements count);
-Cost two_level_all_to_all_cost(const Hosts& hosts, Elements count);
-
 }  // namespace capstan

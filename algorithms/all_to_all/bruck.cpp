@@ -36,11 +36,4 @@ Schedule bruck_all_to_all(const Group& group, const AllToAllBlocks& exchange) {
   return std::move(s).build();
 }
 
-Cost bruck_all_to_all_cost(const Hosts& hosts, Elements count) {
-  int steps = 0;
-  for (int bit = 1; bit < hosts.ranks(); bit *= 2) ++steps;
-  return {.steps = static_cast<double>(steps),
-          .sent = steps * (hosts.ranks() / 2.0) * static_cast<double>(count.value())};
-}
-
 }  // namespace capstan

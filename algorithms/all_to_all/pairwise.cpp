@@ -27,9 +27,4 @@ Schedule pairwise_all_to_all(const Group& group, const AllToAllBlocks& exchange)
   return std::move(s).build();
 }
 
-Cost pairwise_all_to_all_cost(const Hosts& hosts, Elements count) {
-  return {.steps = hosts.ranks() - 1.0,
-          .sent = (hosts.ranks() - 1) * static_cast<double>(count.value())};
-}
-
 }  // namespace capstan

@@ -60,12 +60,4 @@ Schedule two_level_all_to_all(const Group& group, const AllToAllBlocks& exchange
   return std::move(s).build();
 }
 
-Cost two_level_all_to_all_cost(const Hosts& hosts, Elements count) {
-  const double p = hosts.ranks(), h = hosts.count(), n = static_cast<double>(count.value());
-  return {.steps = 2,
-          .sent = 2 * (p - 1) * n,
-          .messages = h - 1,
-          .crossing = ranks_elsewhere(hosts) * n};
-}
-
 }  // namespace capstan

@@ -15,9 +15,4 @@ Schedule dissemination_barrier(const Group& group);
 Schedule binomial_tree_barrier(const Group& group);
 Schedule leaders_barrier(const Group& group);
 
-Cost flat_barrier_cost(const Hosts& hosts, Elements count);
-Cost dissemination_barrier_cost(const Hosts& hosts, Elements count);
-Cost binomial_tree_barrier_cost(const Hosts& hosts, Elements count);
-Cost leaders_barrier_cost(const Hosts& hosts, Elements count);
-
 }  // namespace capstan

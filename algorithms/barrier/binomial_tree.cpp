@@ -22,8 +22,4 @@ Schedule binomial_tree_barrier(const Group& group) {
   return std::move(s).build();
 }
 
-Cost binomial_tree_barrier_cost(const Hosts& hosts, Elements) {
-  return {.steps = 2.0 * binomial_slots(hosts.ranks())};
-}
-
 }  // namespace capstan

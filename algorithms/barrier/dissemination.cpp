@@ -6,7 +6,6 @@
 // ceil(log2 p) steps, one signal per rank and step.
 
 #include "algorithms/barrier/barrier.hpp"
-#include "algorithms/power_of_two.hpp"
 
 namespace capstan {
 
@@ -17,10 +16,6 @@ Schedule dissemination_barrier(const Group& group) {
     s.wait(group.left(distance));
   }
   return std::move(s).build();
-}
-
-Cost dissemination_barrier_cost(const Hosts& hosts, Elements) {
-  return {.steps = static_cast<double>(ceil_log2(hosts.ranks()))};
 }
 
 }  // namespace capstan

@@ -16,9 +16,4 @@ Schedule flat_barrier(const Group& group) {
   return std::move(s).build();
 }
 
-Cost flat_barrier_cost(const Hosts& hosts, Elements) {
-  const double looks = hosts.single() ? (hosts.ranks() - 1) / 8.0 : 0;  // eight flags to a line
-  return {.steps = 1 + looks, .messages = ranks_elsewhere(hosts)};
-}
-
 }  // namespace capstan

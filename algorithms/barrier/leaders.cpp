@@ -26,8 +26,4 @@ Schedule leaders_barrier(const Group& group) {
   return std::move(s).build();
 }
 
-Cost leaders_barrier_cost(const Hosts& hosts, Elements) {
-  return {.steps = 3, .messages = hosts.count() - 1.0};
-}
-
 }  // namespace capstan

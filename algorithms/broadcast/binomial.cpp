@@ -16,9 +16,4 @@ Schedule binomial_broadcast(const Group& group, int root, Elements count) {
   return std::move(s).build();
 }
 
-Cost binomial_broadcast_cost(const Hosts& hosts, Elements count) {
-  const double depth = binomial_slots(hosts.ranks());
-  return {.steps = depth, .sent = depth * static_cast<double>(count.value())};
-}
-
 }  // namespace capstan

@@ -19,12 +19,4 @@ Schedule leaders_broadcast(const Group& group, int root, Elements count);
 Schedule rendezvous_broadcast(const Group& group, int root, Elements count);
 Schedule scatter_all_gather_broadcast(const Group& group, int root, Elements count);
 
-Cost flat_broadcast_cost(const Hosts& hosts, Elements count);
-Cost binomial_broadcast_cost(const Hosts& hosts, Elements count);
-Cost chain_broadcast_cost(const Hosts& hosts, Elements count);
-Cost scatter_all_gather_broadcast_cost(const Hosts& hosts, Elements count);
-Cost direct_broadcast_cost(const Hosts& hosts, Elements count);
-Cost rendezvous_broadcast_cost(const Hosts& hosts, Elements count);
-Cost leaders_broadcast_cost(const Hosts& hosts, Elements count);
-
 }  // namespace capstan

@@ -17,9 +17,4 @@ Schedule chain_broadcast(const Group& group, int root, Elements count) {
   return std::move(s).build();
 }
 
-Cost chain_broadcast_cost(const Hosts& hosts, Elements count) {
-  const double others = hosts.ranks() - 1;
-  return {.steps = others, .sent = static_cast<double>(count.value()), .depth = others};
-}
-
 }  // namespace capstan

@@ -44,13 +44,4 @@ Schedule direct_broadcast(const Group& group, int root, Elements count) {
   return std::move(s).build();
 }
 
-Cost direct_broadcast_cost(const Hosts& hosts, Elements count) {
-  const double p = hosts.ranks(), n = static_cast<double>(count.value());
-  const double far = ranks_elsewhere(hosts);
-  return {.steps = 2,
-          .sent = n * (p - 1) / p + n / p,
-          .messages = 2 * far,
-          .crossing = 2 * n * far / p};
-}
-
 }  // namespace capstan

@@ -21,10 +21,4 @@ Schedule flat_broadcast(const Group& group, int root, Elements count) {
   return std::move(s).build();
 }
 
-Cost flat_broadcast_cost(const Hosts& hosts, Elements count) {
-  const double p = hosts.ranks(), n = static_cast<double>(count.value());
-  const double far = ranks_elsewhere(hosts);
-  return {.steps = 1, .sent = (p - 1) * n, .messages = far, .crossing = far * n};
-}
-
 }  // namespace capstan

@@ -26,9 +26,4 @@ Schedule leaders_broadcast(const Group& group, int root, Elements count) {
   return std::move(s).build();
 }
 
-Cost leaders_broadcast_cost(const Hosts& hosts, Elements count) {
-  const double h = hosts.count(), l = hosts.ranks() / h, n = static_cast<double>(count.value());
-  return {.steps = 2, .sent = (h + l - 2) * n, .messages = h - 1, .crossing = (h - 1) * n};
-}
-
 }  // namespace capstan

@@ -65,11 +65,4 @@ Schedule rendezvous_broadcast(const Group& group, int root, Elements count) {
   return std::move(s).build();
 }
 
-Cost rendezvous_broadcast_cost(const Hosts& hosts, Elements count) {
-  const double p = hosts.ranks(), n = static_cast<double>(count.value());
-  const double far = ranks_elsewhere(hosts);
-  return {
-      .steps = 3, .sent = 2 * n * (p - 1) / p, .messages = 2 * far, .crossing = 2 * n * far / p};
-}
-
 }  // namespace capstan

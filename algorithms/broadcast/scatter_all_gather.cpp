@@ -48,9 +48,4 @@ Schedule scatter_all_gather_broadcast(const Group& group, int root, Elements cou
   return std::move(s).build();
 }
 
-Cost scatter_all_gather_broadcast_cost(const Hosts& hosts, Elements count) {
-  const double p = hosts.ranks(), n = static_cast<double>(count.value());
-  return {.steps = binomial_slots(hosts.ranks()) + p - 1, .sent = 2 * n * (p - 1) / p};
-}
-
 }  // namespace capstan

@@ -29,10 +29,4 @@ Schedule chain_exscan(const Group& group, Elements count) {
   return std::move(s).build();
 }
 
-Cost chain_exscan_cost(const Hosts& hosts, Elements count) {
-  const double n = static_cast<double>(count.value());
-  const double others = hosts.ranks() - 1;
-  return {.steps = others, .sent = n, .reduced = 3 * n, .depth = others};
-}
-
 }  // namespace capstan

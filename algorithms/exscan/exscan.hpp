@@ -14,8 +14,4 @@ Schedule flat_exscan(const Group& group, Elements count);
 Schedule recursive_doubling_exscan(const Group& group, Elements count);
 Schedule chain_exscan(const Group& group, Elements count);
 
-Cost flat_exscan_cost(const Hosts& hosts, Elements count);
-Cost recursive_doubling_exscan_cost(const Hosts& hosts, Elements count);
-Cost chain_exscan_cost(const Hosts& hosts, Elements count);
-
 }  // namespace capstan

@@ -24,10 +24,4 @@ Schedule flat_exscan(const Group& group, Elements count) {
   return std::move(s).build();
 }
 
-Cost flat_exscan_cost(const Hosts& hosts, Elements count) {
-  const double p = hosts.ranks(), n = static_cast<double>(count.value());
-  const double far = ranks_elsewhere(hosts);
-  return {.steps = 1, .sent = (p - 1) * n, .reduced = p * n, .messages = far, .crossing = far * n};
-}
-
 }  // namespace capstan

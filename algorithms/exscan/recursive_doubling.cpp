@@ -7,7 +7,6 @@
 // for the inclusive sum. For small messages.
 
 #include "algorithms/exscan/exscan.hpp"
-#include "algorithms/power_of_two.hpp"
 
 namespace capstan {
 
@@ -32,11 +31,6 @@ Schedule recursive_doubling_exscan(const Group& group, Elements count) {
       s.reduce(s.output(), without_own);
   }
   return std::move(s).build();
-}
-
-Cost recursive_doubling_exscan_cost(const Hosts& hosts, Elements count) {
-  const double n = static_cast<double>(count.value()), steps = ceil_log2(hosts.ranks());
-  return {.steps = steps, .sent = steps * n, .reduced = 4 * steps * n};
 }
 
 }  // namespace capstan

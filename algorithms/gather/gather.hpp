@@ -15,8 +15,4 @@ Schedule direct_gather(const Group& group, int root, const Blocks& blocks);
 Schedule binomial_gather(const Group& group, int root, const Blocks& blocks);
 Schedule leaders_gather(const Group& group, int root, const Blocks& blocks);
 
-Cost direct_gather_cost(const Hosts& hosts, Elements count);
-Cost binomial_gather_cost(const Hosts& hosts, Elements count);
-Cost leaders_gather_cost(const Hosts& hosts, Elements count);
-
 }  // namespace capstan

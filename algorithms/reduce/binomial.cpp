@@ -18,10 +18,4 @@ Schedule binomial_reduce(const Group& group, int root, Elements count) {
   return std::move(s).build();
 }
 
-Cost binomial_reduce_cost(const Hosts& hosts, Elements count) {
-  const double depth = binomial_slots(hosts.ranks()), n = static_cast<double>(count.value());
-  const double crossing = binomial_slots(hosts.count()) * n;
-  return {.steps = depth, .sent = n, .reduced = n * (depth + 1), .crossing = crossing};
-}
-
 }  // namespace capstan

@@ -17,10 +17,4 @@ Schedule chain_reduce(const Group& group, int root, Elements count) {
   return std::move(s).build();
 }
 
-Cost chain_reduce_cost(const Hosts& hosts, Elements count) {
-  const double n = static_cast<double>(count.value());
-  const double others = hosts.ranks() - 1;
-  return {.steps = others, .sent = n, .reduced = 2 * n, .depth = others};
-}
-
 }  // namespace capstan

@@ -44,14 +44,4 @@ Schedule direct_reduce(const Group& group, int root, Elements count) {
   return std::move(s).build();
 }
 
-Cost direct_reduce_cost(const Hosts& hosts, Elements count) {
-  const double p = hosts.ranks(), n = static_cast<double>(count.value());
-  const double far = ranks_elsewhere(hosts);
-  return {.steps = 2,
-          .sent = n,
-          .reduced = n * (2 * p - 1) / p,
-          .messages = 2 * far,
-          .crossing = 2 * n * far / p};
-}
-
 }  // namespace capstan

@@ -26,11 +26,4 @@ Schedule flat_reduce(const Group& group, int root, Elements count) {
   return std::move(s).build();
 }
 
-Cost flat_reduce_cost(const Hosts& hosts, Elements count) {
-  const double p = hosts.ranks(), n = static_cast<double>(count.value());
-  const double far = ranks_elsewhere(hosts);
-  // The root has everything from the others.
-  return {.steps = 1, .sent = n, .reduced = p * n, .messages = far, .crossing = far * n};
-}
-
 }  // namespace capstan

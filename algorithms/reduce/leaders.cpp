@@ -44,10 +44,4 @@ Schedule leaders_reduce(const Group& group, int root, Elements count) {
   return std::move(s).build();
 }
 
-Cost leaders_reduce_cost(const Hosts& hosts, Elements count) {
-  const double h = hosts.count(), l = hosts.ranks() / h, n = static_cast<double>(count.value());
-  return {
-      .steps = 2, .sent = n, .reduced = (h + l) * n, .messages = h - 1, .crossing = (h - 1) * n};
-}
-
 }  // namespace capstan

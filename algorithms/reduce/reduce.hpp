@@ -18,12 +18,4 @@ Schedule rabenseifner_reduce(const Group& group, int root, Elements count);
 Schedule two_level_reduce(const Group& group, int root, Elements count);
 Schedule leaders_reduce(const Group& group, int root, Elements count);
 
-Cost flat_reduce_cost(const Hosts& hosts, Elements count);
-Cost direct_reduce_cost(const Hosts& hosts, Elements count);
-Cost binomial_reduce_cost(const Hosts& hosts, Elements count);
-Cost chain_reduce_cost(const Hosts& hosts, Elements count);
-Cost rabenseifner_reduce_cost(const Hosts& hosts, Elements count);
-Cost two_level_reduce_cost(const Hosts& hosts, Elements count);
-Cost leaders_reduce_cost(const Hosts& hosts, Elements count);
-
 }  // namespace capstan

@@ -28,10 +28,4 @@ Schedule direct_reduce_scatter(const Group& group, const Blocks& blocks) {
   return std::move(s).build();
 }
 
-Cost direct_reduce_scatter_cost(const Hosts& hosts, Elements count) {
-  const double p = hosts.ranks(), n = static_cast<double>(count.value());
-  const double far = ranks_elsewhere(hosts);
-  return {.steps = 1, .sent = (p - 1) * n, .reduced = p * n, .messages = far, .crossing = far * n};
-}
-
 }  // namespace capstan

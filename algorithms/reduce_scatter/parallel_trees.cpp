@@ -12,7 +12,6 @@
 //   p = 5, blocks that rank 3 works on     01234 ─► 0..34 ─► ...34 ─► ...3.
 
 #include "algorithms/circle.hpp"
-#include "algorithms/power_of_two.hpp"
 #include "algorithms/reduce_scatter/reduce_scatter.hpp"
 
 namespace capstan {
@@ -57,13 +56,6 @@ Schedule parallel_trees_reduce_scatter(const Group& group, const Blocks& blocks)
     active = distance;
   }
   return std::move(s).build();
-}
-
-Cost parallel_trees_reduce_scatter_cost(const Hosts& hosts, Elements count) {
-  const double n = static_cast<double>(count.value());
-  return {.steps = static_cast<double>(ceil_log2(hosts.ranks())),
-          .sent = (hosts.ranks() - 1) * n,
-          .reduced = 2 * (hosts.ranks() - 1) * n};
 }
 
 }  // namespace capstan

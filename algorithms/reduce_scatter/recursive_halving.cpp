@@ -54,11 +54,4 @@ Schedule recursive_halving_reduce_scatter(const Group& group, const Blocks& bloc
   return std::move(s).build();
 }
 
-Cost recursive_halving_reduce_scatter_cost(const Hosts& hosts, Elements count) {
-  const double n = static_cast<double>(count.value()), folded = fold_messages(hosts.ranks());
-  return {.steps = floor_log2(hosts.ranks()) + 2 * folded,
-          .sent = (hosts.ranks() - 1 + folded * hosts.ranks()) * n,
-          .reduced = 2 * (hosts.ranks() - 1 + folded * hosts.ranks()) * n};
-}
-
 }  // namespace capstan

@@ -17,10 +17,4 @@ Schedule recursive_halving_reduce_scatter(const Group& group, const Blocks& bloc
 Schedule parallel_trees_reduce_scatter(const Group& group, const Blocks& blocks);
 Schedule two_level_reduce_scatter(const Group& group, const Blocks& blocks);
 
-Cost direct_reduce_scatter_cost(const Hosts& hosts, Elements count);
-Cost ring_reduce_scatter_cost(const Hosts& hosts, Elements count);
-Cost recursive_halving_reduce_scatter_cost(const Hosts& hosts, Elements count);
-Cost parallel_trees_reduce_scatter_cost(const Hosts& hosts, Elements count);
-Cost two_level_reduce_scatter_cost(const Hosts& hosts, Elements count);
-
 }  // namespace capstan

@@ -28,9 +28,4 @@ Schedule ring_reduce_scatter(const Group& group, const Blocks& blocks) {
   return std::move(s).build();
 }
 
-Cost ring_reduce_scatter_cost(const Hosts& hosts, Elements count) {
-  const double n = static_cast<double>(count.value()), steps = hosts.ranks() - 1;
-  return {.steps = steps, .sent = steps * n, .reduced = 2 * steps * n};
-}
-
 }  // namespace capstan

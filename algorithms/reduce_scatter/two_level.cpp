@@ -72,13 +72,4 @@ Schedule two_level_reduce_scatter(const Group& group, const Blocks& blocks) {
   return std::move(s).build();
 }
 
-Cost two_level_reduce_scatter_cost(const Hosts& hosts, Elements count) {
-  const double p = hosts.ranks(), h = hosts.count(), n = static_cast<double>(count.value());
-  return {.steps = 2,
-          .sent = (p - 1) * n,
-          .reduced = 1.5 * p * n,
-          .messages = h - 1,
-          .crossing = (h - 1) * n};
-}
-
 }  // namespace capstan

@@ -24,10 +24,4 @@ Schedule chain_scan(const Group& group, Elements count) {
   return std::move(s).build();
 }
 
-Cost chain_scan_cost(const Hosts& hosts, Elements count) {
-  const double n = static_cast<double>(count.value());
-  const double others = hosts.ranks() - 1;
-  return {.steps = others, .sent = n, .reduced = 2 * n, .depth = others};
-}
-
 }  // namespace capstan

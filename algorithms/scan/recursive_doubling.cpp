@@ -6,7 +6,6 @@
 // ceil(log2 p) steps, n elements sent and 2n read per rank and step, n scratch per step. For small
 // messages.
 
-#include "algorithms/power_of_two.hpp"
 #include "algorithms/scan/scan.hpp"
 
 namespace capstan {
@@ -26,11 +25,6 @@ Schedule recursive_doubling_scan(const Group& group, Elements count) {
   }
   if (self == 0) s.copy(s.output(), s.input());
   return std::move(s).build();
-}
-
-Cost recursive_doubling_scan_cost(const Hosts& hosts, Elements count) {
-  const double n = static_cast<double>(count.value()), steps = ceil_log2(hosts.ranks());
-  return {.steps = steps, .sent = steps * n, .reduced = 2 * steps * n};
 }
 
 }  // namespace capstan

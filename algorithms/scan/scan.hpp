@@ -14,8 +14,4 @@ Schedule flat_scan(const Group& group, Elements count);
 Schedule recursive_doubling_scan(const Group& group, Elements count);
 Schedule chain_scan(const Group& group, Elements count);
 
-Cost flat_scan_cost(const Hosts& hosts, Elements count);
-Cost recursive_doubling_scan_cost(const Hosts& hosts, Elements count);
-Cost chain_scan_cost(const Hosts& hosts, Elements count);
-
 }  // namespace capstan

@@ -33,9 +33,4 @@ Schedule binomial_scatter(const Group& group, int root, const Blocks& blocks) {
   return std::move(s).build();
 }
 
-Cost binomial_scatter_cost(const Hosts& hosts, Elements count) {
-  return {.steps = static_cast<double>(binomial_slots(hosts.ranks())),
-          .sent = (hosts.ranks() - 1 + hosts.ranks() / 2.0) * static_cast<double>(count.value())};
-}
-
 }  // namespace capstan

@@ -34,12 +34,4 @@ Schedule leaders_scatter(const Group& group, int root, const Blocks& blocks) {
   return std::move(s).build();
 }
 
-Cost leaders_scatter_cost(const Hosts& hosts, Elements count) {
-  const double p = hosts.ranks(), h = hosts.count(), n = static_cast<double>(count.value());
-  return {.steps = 2,
-          .sent = 1.5 * (p - 1) * n,
-          .messages = h - 1,
-          .crossing = ranks_elsewhere(hosts) * n};
-}
-
 }  // namespace capstan

@@ -15,8 +15,4 @@ Schedule direct_scatter(const Group& group, int root, const Blocks& blocks);
 Schedule binomial_scatter(const Group& group, int root, const Blocks& blocks);
 Schedule leaders_scatter(const Group& group, int root, const Blocks& blocks);
 
-Cost direct_scatter_cost(const Hosts& hosts, Elements count);
-Cost binomial_scatter_cost(const Hosts& hosts, Elements count);
-Cost leaders_scatter_cost(const Hosts& hosts, Elements count);
-
 }  // namespace capstan

@@ -89,9 +89,9 @@ void compare(const std::vector<KindAnswer>& all) {
                       all[0].call.view(), rank, all[rank].call.view()));
 }
 
-void keep_fewest_steps(std::vector<Candidate>& candidates, const Hosts& hosts, Elements count) {
+void keep_fewest_steps(std::vector<Candidate>& candidates, const Hosts& hosts, const Shape& shape) {
   const auto steps = [&](const Candidate& each) {
-    return each.algorithm->cost(hosts, count).steps;
+    return cost_of(*each.algorithm, hosts, shape, 1 << 8).steps;
   };
   const auto fewest = std::ranges::min_element(candidates, {}, steps);
   if (fewest == candidates.end()) return;
@@ -125,8 +125,7 @@ Choice choice_on_devices(const Call& call, int ranks, DeviceLink link) {
   std::vector<Candidate> candidates = candidates_for(call, hosts, true, model);
   std::erase_if(candidates, [](const Candidate& each) { return in_packets(each.protocol); });
   const LinkLimits limits = limits_over(link);
-  if (call.extent(ranks) <= limits.fewest_steps)
-    keep_fewest_steps(candidates, hosts, call.shape.count);
+  if (call.extent(ranks) <= limits.fewest_steps) keep_fewest_steps(candidates, hosts, call.shape);
   const Candidate best = best_of(candidates);
   if (!best.algorithm)
     throw InvalidArgument(fmt::format("no algorithm runs {} on devices", to_string(call)));

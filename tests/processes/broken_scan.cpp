@@ -23,12 +23,10 @@ Schedule copy_own_input(const Group& group, const Shape& shape) {
   return std::move(builder).build();
 }
 
-Cost no_cost(const Hosts&, Elements) {
-  return {};
 }
 
 constexpr std::array broken{
-    Algorithm{"broken", Collective::scan, "sums nothing", &copy_own_input, &no_cost, 4096}};
+    Algorithm{"broken", Collective::scan, "sums nothing", &copy_own_input, 4096}};
 
 }  // namespace
 

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Declared costs, by which calls among many ranks are chosen, against the schedules themselves.
+// Counted costs, by which calls among many ranks are chosen, against a plainer count of schedules.
+
+#include "core/schedule/selection/cost.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "algorithms/registry.hpp"
 #include "capstan/by_rank.hpp"
@@ -13,76 +16,7 @@
 namespace capstan {
 namespace {
 
-Hosts hosts_for(const Algorithm& algorithm, int ranks) {
-  if (algorithm.requirement == Requires::anywhere) return ranks;
-  std::vector<int> host_of;
-  for (int rank = 0; rank < ranks; ++rank) host_of.push_back(2 * rank / ranks);
-  return Hosts{std::move(host_of)};
-}
-
-/// Elements of the rank that sends most, and of the one that sends or receives most.
-struct Moved {
-  double sent, either;
-};
-Moved moved_by(const Algorithm& algorithm, const Hosts& hosts, Elements count) {
-  ByRank<double> sent(hosts.ranks()), received(hosts.ranks());
-  for (const Rank rank : all_ranks(hosts.ranks())) {
-    const Schedule schedule = algorithm.schedule(Group::world(hosts, rank), {.count = count});
-    for (const Step& step : schedule.steps()) {
-      if (step.verb != Verb::put) continue;
-      sent[rank] += static_cast<double>(step.destination.length.value());
-      received[step.peer] += static_cast<double>(step.destination.length.value());
-    }
-  }
-  const double most = std::ranges::max(sent);
-  return {most, std::max(most, std::ranges::max(received))};
-}
-
-TEST(DeclaredCosts, AreAboutThoseOfTheSchedules) {
-  constexpr Elements count{1024};
-  int compared = 0;
-  for (const Collective collective : all_collectives()) {
-    if (has_counts(collective) || collective == Collective::barrier) continue;
-    for (const Algorithm& algorithm : algorithms(collective))
-      for (const int ranks : {4, 16, 32}) {
-        const Hosts hosts = hosts_for(algorithm, ranks);
-        if (ranks > algorithm.max_ranks || !algorithm.suits(hosts)) continue;
-        const Cost cost = algorithm.cost(hosts, count);
-        const Moved moved = moved_by(algorithm, hosts, count);
-        EXPECT_GE(cost.sent, 0.4 * moved.sent) << name_of(collective) << " " << algorithm.name;
-        EXPECT_LE(cost.sent, 2.1 * moved.either) << name_of(collective) << " " << algorithm.name;
-        EXPECT_GE(cost.steps, 1) << name_of(collective) << " " << algorithm.name;
-        EXPECT_LE(cost.steps, 2.0 * ranks) << name_of(collective) << " " << algorithm.name;
-        ++compared;
-      }
-  }
-  EXPECT_GT(compared, 100);
-}
-
-/// The work of the busiest rank: messages to and from other hosts, their data, and reductions.
-struct Work {
-  double messages = 0, elements = 0, reduced = 0;
-};
-Work work_of(const Algorithm& algorithm, const Hosts& hosts, Elements count) {
-  ByRank<Work> sent(hosts.ranks()), received(hosts.ranks());
-  for (const Rank rank : all_ranks(hosts.ranks())) {
-    const Schedule schedule = algorithm.schedule(Group::world(hosts, rank), {.count = count});
-    for (const Step& step : schedule.steps()) {
-      const auto elements = static_cast<double>(step.destination.length.value());
-      if (step.verb == Verb::reduce) sent[rank].reduced += elements * step.source_count;
-      if (step.verb != Verb::put && step.verb != Verb::signal) continue;
-      if (hosts.together(rank, step.peer)) continue;
-      for (Work* const each : {&sent[rank], &received[step.peer]})
-        step.verb == Verb::put ? each->elements += elements : ++each->messages;
-    }
-  }
-  Work most;
-  for (const Rank rank : all_ranks(hosts.ranks()))
-    for (const Work& each : {sent[rank], received[rank]})
-      most = {std::max(most.messages, each.messages), std::max(most.elements, each.elements),
-              std::max(most.reduced, each.reduced)};
-  return most;
-}
+constexpr std::size_t most = 1 << 15;
 
 Hosts hosts_of(int count, int ranks_each) {
   std::vector<int> host_of;
@@ -90,33 +24,131 @@ Hosts hosts_of(int count, int ranks_each) {
   return Hosts{std::move(host_of)};
 }
 
-/// As Predictor takes them: what is not declared is the number of steps, or all that is sent.
-TEST(DeclaredCosts, CountWhatCrossesTheNetworkAndWhatIsCombined) {
-  constexpr Elements count{1 << 14};
-  int compared = 0;
-  for (const Collective collective : all_collectives()) {
-    if (has_counts(collective)) continue;
-    for (const Algorithm& algorithm : algorithms(collective))
-      for (const Hosts& hosts :
-           {hosts_of(32, 1), hosts_of(2, 32), hosts_of(16, 4), hosts_of(64, 2)}) {
-        if (hosts.ranks() > algorithm.max_ranks || !algorithm.suits(hosts)) continue;
-        const Cost cost = algorithm.cost(hosts, count);
-        const Work work = work_of(algorithm, hosts, count);
-        const double crossing = cost.crossing > 0 ? cost.crossing : cost.sent;
-        const std::string name =
-            fmt::format("{} {} on {} hosts: ", name_of(collective), algorithm.name, hosts.count());
-        EXPECT_GE(std::max(cost.messages, cost.steps), 0.5 * work.messages) << name;
-        EXPECT_LE(cost.messages, 1.2 * work.messages) << name;
-        EXPECT_GE(crossing, 0.4 * work.elements) << name;
-        if (cost.crossing > 0) {
-          EXPECT_LE(cost.crossing, 1.5 * work.elements) << name;
-        }
-        EXPECT_GE(cost.reduced, 0.4 * work.reduced) << name;
-        EXPECT_LE(cost.reduced, 2.5 * work.reduced) << name;
-        ++compared;
+Shape shape_of(Collective collective, Elements count, int ranks) {
+  const int counts = collective == Collective::all_to_all_v ? ranks * ranks : ranks;
+  if (has_counts(collective))
+    return {.counts = std::vector(static_cast<std::size_t>(counts), count)};
+  return {.count = count};
+}
+
+template <class Check>
+void for_each_algorithm(const Hosts& hosts, Check check) {
+  for (const Collective collective : all_collectives())
+    for (const Algorithm& algorithm : algorithms(collective)) {
+      if (hosts.ranks() > algorithm.max_ranks || !algorithm.suits(hosts)) continue;
+      SCOPED_TRACE(fmt::format("{} {} on {} ranks of {} hosts", name_of(collective), algorithm.name,
+                               hosts.ranks(), hosts.count()));
+      check(algorithm, shape_of(collective, Elements{256}, hosts.ranks()));
+    }
+}
+
+/// The work of the busiest rank.
+struct Work {
+  double messages = 0, far_messages = 0, sent = 0, far_sent = 0, reduced = 0;
+};
+Work work_of(const Algorithm& algorithm, const Hosts& hosts, const Shape& shape) {
+  ByRank<Work> out(hosts.ranks()), in(hosts.ranks());
+  for (const Rank rank : all_ranks(hosts.ranks())) {
+    const Schedule schedule = algorithm.schedule(Group::world(hosts, rank), shape);
+    for (const Step& step : schedule.steps()) {
+      const auto elements = static_cast<double>(step.destination.length.value());
+      if (step.verb == Verb::reduce) out[rank].reduced += elements * step.source_count;
+      if (step.verb != Verb::put && step.verb != Verb::signal) continue;
+      const bool far = !hosts.together(rank, step.peer);
+      for (Work* const each : {&out[rank], &in[step.peer]}) {
+        (step.verb == Verb::put ? each->sent : each->messages) +=
+            step.verb == Verb::put ? elements : 1;
+        if (far)
+          (step.verb == Verb::put ? each->far_sent : each->far_messages) +=
+              step.verb == Verb::put ? elements : 1;
       }
+    }
   }
-  EXPECT_GT(compared, 100);
+  Work most;
+  for (const Rank rank : all_ranks(hosts.ranks())) {
+    const Work &o = out[rank], &i = in[rank];
+    most = {std::max({most.messages, o.messages, i.messages}),
+            std::max({most.far_messages, o.far_messages, i.far_messages}),
+            std::max({most.sent, o.sent, i.sent - o.reduced}),
+            std::max({most.far_sent, o.far_sent, i.far_sent}), std::max(most.reduced, o.reduced)};
+  }
+  return most;
+}
+
+TEST(Costs, AreCountedInTheSchedules) {
+  for (const Hosts& hosts : {Hosts{2}, Hosts{5}, Hosts{16}, hosts_of(5, 1), hosts_of(2, 8),
+                             hosts_of(4, 3), hosts_of(16, 2)})
+    for_each_algorithm(hosts, [&](const Algorithm& algorithm, const Shape& shape) {
+      const Cost cost = cost_of(algorithm, hosts, shape, most);
+      const Work work = work_of(algorithm, hosts, shape);
+      // Ranks that do the same are counted with blocks that are equally long.
+      const double near = algorithm.symmetry == Symmetry::none ? 1e-9 : 0.1;
+      EXPECT_DOUBLE_EQ(cost.messages, work.messages);
+      EXPECT_DOUBLE_EQ(cost.far_messages, work.far_messages);
+      EXPECT_NEAR(cost.sent, work.sent, near * work.sent + 1e-9);
+      EXPECT_NEAR(cost.far_sent, work.far_sent, near * work.far_sent + 1e-9);
+      EXPECT_NEAR(cost.reduced, work.reduced, near * work.reduced + 1e-9);
+      EXPECT_GE(cost.steps, 1);
+      EXPECT_LE(cost.far_steps, cost.steps);
+      EXPECT_EQ(cost.far_steps > 0, !hosts.single());
+    });
+}
+
+TEST(Costs, OfOneRankStandForAllThatDoTheSame) {
+  for (const Hosts& hosts : {Hosts{2}, Hosts{8}, Hosts{16}, hosts_of(8, 1), hosts_of(4, 4)})
+    for_each_algorithm(hosts, [&](const Algorithm& algorithm, const Shape& shape) {
+      if (algorithm.symmetry == Symmetry::none) return;
+      Algorithm one_by_one = algorithm;
+      one_by_one.symmetry = Symmetry::none;
+      const Cost cost = cost_of(algorithm, hosts, shape, most),
+                 exact = cost_of(one_by_one, hosts, shape, most);
+      EXPECT_DOUBLE_EQ(cost.steps, exact.steps);
+      EXPECT_DOUBLE_EQ(cost.messages, exact.messages);
+      EXPECT_DOUBLE_EQ(cost.sent, exact.sent);
+      EXPECT_DOUBLE_EQ(cost.far_messages, exact.far_messages);
+      EXPECT_DOUBLE_EQ(cost.reduced, exact.reduced);
+    });
+}
+
+TEST(Costs, CountTheMessagesThatFollowOneAnother) {
+  const auto steps = [](Collective collective, std::string_view name, const Hosts& hosts) {
+    return cost_of(algorithm_named(collective, name), hosts,
+                   shape_of(collective, Elements{1024}, hosts.ranks()), most)
+        .steps;
+  };
+  EXPECT_EQ(steps(Collective::all_reduce, "flat", 16), 1);
+  EXPECT_EQ(steps(Collective::all_reduce, "direct", 16), 2);
+  EXPECT_EQ(steps(Collective::all_reduce, "recursive_doubling", 16), 4);
+  EXPECT_EQ(steps(Collective::all_reduce, "ring", 16), 30);
+  EXPECT_EQ(steps(Collective::broadcast, "chain", 16), 15);
+  EXPECT_EQ(steps(Collective::barrier, "dissemination", 33), 6);
+  // There are so many steps that only some ranks are counted.
+  EXPECT_EQ(steps(Collective::all_reduce, "flat", 256), 1);
+  EXPECT_EQ(steps(Collective::all_reduce, "direct", 256), 2);
+  EXPECT_EQ(steps(Collective::all_to_all, "pairwise", 256), 255);
+}
+
+TEST(Costs, OfLongSchedulesAreCountedOnSomeRanks) {
+  for (const Hosts& hosts : {Hosts{16}, hosts_of(4, 4)})
+    for_each_algorithm(hosts, [&](const Algorithm& algorithm, const Shape& shape) {
+      const Cost some = cost_of(algorithm, hosts, shape, 1 << 8);
+      const Cost all = cost_of(algorithm, hosts, shape, most);
+      EXPECT_LE(some.steps, 2 * all.steps);
+      EXPECT_GE(some.steps, 0.4 * all.steps);
+      EXPECT_LE(some.messages, all.messages);
+      EXPECT_GE(some.messages, 0.4 * all.messages);
+      EXPECT_LE(some.reduced, all.reduced);
+      EXPECT_GE(some.reduced, 0.4 * all.reduced);
+    });
+}
+
+/// The last rank of a pipeline waits until the first block has passed all others.
+TEST(Costs, CountWhatCrossesBetweenHostsOneAfterTheOther) {
+  const Hosts hosts = hosts_of(8, 1);
+  const Shape shape{.count = Elements{1000}};
+  const Cost chain = cost_of(algorithm_named(Collective::broadcast, "chain"), hosts, shape, most);
+  EXPECT_EQ(chain.far_sent, 1000);
+  EXPECT_EQ(chain.far_chain, 7000);
 }
 
 }  // namespace

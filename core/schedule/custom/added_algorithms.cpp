@@ -293,7 +293,6 @@ AddedAlgorithms::Instance AddedAlgorithms::prove(const Entry& entry, const Hosts
                                   .collective = entry.collective,
                                   .summary = entry.summary,
                                   .build = nullptr,
-                                  .cost = nullptr,
                                   .max_ranks = std::numeric_limits<int>::max()}};
   const int ranks = hosts.ranks();
   Sizes sizes{.shapes = proven_shapes(entry.collective, ranks),

@@ -39,7 +39,6 @@ Algorithm algorithm_of(const ScheduleSet& set, const SchedulesOfSet& source) {
           .collective = set.collective,
           .summary = set.summary,
           .build = nullptr,
-          .cost = nullptr,
           .max_ranks = set.schedules.size(),
           .guarantees = {.synchronizes = set.guarantees.synchronizes,
                          .bounded_skew = set.guarantees.bounded_skew,

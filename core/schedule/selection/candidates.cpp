@@ -81,7 +81,7 @@ std::vector<Candidate> candidates_of(const Algorithm& algorithm, const Hosts& ho
       continue;
     const PredictedTime time = predictor.predict(protocol);
     const double nanoseconds = time.total();
-    // The same time also results where declared costs are used, which do not know what is shared.
+    // The same time also results where steps are counted, which do not tell what is shared.
     const bool shares_nothing = protocol == Protocol::shared_inline_packets &&
                                 !candidates.empty() && candidates.back().nanoseconds == nanoseconds;
     const bool tuned = !wanted && needs_tuning(protocol, call, model);

@@ -78,32 +78,38 @@ std::size_t Predictor::simulated_steps(Protocol protocol) {
 // measured: docs/lab-notebook.md#declared-costs-between-hosts
 /// What crosses the network. Messages that go at once keep their rank busy one after the other, and
 /// the last rank of a pipeline waits until the first block has passed all others.
-PredictedTime Predictor::declared_network(const Cost& cost) const {
-  const double at_once = std::max(cost.messages - cost.steps, 0.0);
+PredictedTime Predictor::counted_network(const Cost& cost) const {
+  const double at_once = std::max(cost.far_messages - cost.far_steps, 0.0);
   const auto element = static_cast<double>(call_.element().value());
-  const double crossing = (cost.crossing > 0 ? cost.crossing : cost.sent) * element;
-  const double block = std::min(static_cast<double>(contract_.typical_count().value()) * element,
-                                static_cast<double>(largest_block.value()));
-  return {.latency = cost.steps * (model_.o_send + model_.o_recv + model_.latency) +
+  const double whole = static_cast<double>(contract_.typical_count().value()) * element;
+  const double of_block =
+      std::min(1.0, static_cast<double>(largest_block.value()) / std::max(whole, 1.0));
+  const double passed_on = std::max(cost.far_chain - cost.far_sent, 0.0) * of_block;
+  return {.latency = cost.far_steps * (model_.o_send + model_.o_recv + model_.latency) +
                      at_once * std::max(model_.o_send, model_.o_recv),
-          .bandwidth = (crossing + (cost.depth - 1) * block) * model_.send_byte};
+          .bandwidth = (cost.far_sent + passed_on) * element * model_.send_byte};
 }
 
-PredictedTime Predictor::declared(Protocol protocol) const {
-  const Cost cost = algorithm_.cost(hosts_, contract_.typical_count());
+PredictedTime Predictor::counted(Protocol protocol) {
+  // Few ranks are counted where a call is not worth the time to simulate them.
+  const std::size_t most_steps = simulates(hosts_) ? 1 << 8 : 1 << 15;
+  if (!cost_) cost_ = cost_of(algorithm_, hosts_, call_.shape, most_steps);
+  const Cost& cost = *cost_;
   const double element = static_cast<double>(call_.element().value());
-  const PredictedTime network = hosts_.single() ? PredictedTime{} : declared_network(cost);
+  const PredictedTime network = hosts_.single() ? PredictedTime{} : counted_network(cost);
   // A staging buffer is written once for all receivers, and each receiver reads it.
   const auto time = [&](double latency, double per_byte) {
     return PredictedTime{.latency = latency + network.latency,
                          .bandwidth = cost.sent * element * per_byte + network.bandwidth,
                          .reduction = cost.reduced * element * per_byte};
   };
+  const double steps = hosts_.single() ? cost.steps : 0;
+  const double at_once = hosts_.single() ? std::max(cost.messages - cost.steps, 0.0) : 0;
   if (in_packets(protocol))
-    return time(hosts_.single() ? cost.steps * model_.packet : 0,
+    return time(steps * model_.packet + at_once * model_.next_source,
                 (model_.packet_write + model_.next_packet) / packet_payload_bytes);
   if (protocol == Protocol::staged)
-    return time(hosts_.single() ? cost.steps * (model_.flag + 2 * model_.miss) : 0,
+    return time(steps * (model_.flag + 2 * model_.miss) + at_once * model_.signal,
                 (model_.staging_write_byte + model_.staging_read_byte) / 2);
   // One more message says that the buffers have been read.
   const bool seen = call_.peer_mapped >= (reaches_outputs(protocol) ? PeerMappedBuffers::all

@@ -2,19 +2,20 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "algorithms/registry.hpp"
 #include "core/schedule/lowering/call.hpp"
 #include "core/schedule/lowering/plan.hpp"
+#include "core/schedule/selection/cost.hpp"
 #include "core/schedule/selection/link_model.hpp"
 #include "core/schedule/selection/simulator.hpp"
 
 namespace capstan {
 
-/// Whether programs are simulated, as they are for few ranks. For more ranks the costs that
-/// algorithms declare are used. These know little of hosts, so between hosts simulation goes up to
-/// more ranks.
+/// Whether programs are simulated, as they are for few ranks. For more ranks their steps are
+/// counted, which says less about the network, so between hosts simulation goes up to more ranks.
 bool simulates(const Hosts& hosts);
 
 /// The shortest buffer of any rank that is not empty.
@@ -28,10 +29,10 @@ class Predictor {
   Predictor(const Algorithm& algorithm, const Hosts& hosts, const Call& call,
             const LinkModel& model);
 
-  /// By the costs that the algorithm declares: in a microsecond, but only roughly right.
-  PredictedTime declared(Protocol protocol) const;
+  /// By counts of its steps: quickly, but only roughly right.
+  PredictedTime counted(Protocol protocol);
   PredictedTime predict(Protocol protocol) {
-    return simulates_programs() ? simulated(protocol) : declared(protocol);
+    return simulates_programs() ? simulated(protocol) : counted(protocol);
   }
   /// The programs of one block, and when each rank runs which operation, in one call of many.
   struct Timeline {
@@ -39,7 +40,7 @@ class Predictor {
     std::vector<SimulatedSpan> spans;
   };
   Timeline timeline(Protocol protocol);
-  /// The steps of all ranks that a prediction simulates; 0: it takes declared costs.
+  /// The steps of all ranks that a prediction simulates; 0: it counts steps.
   std::size_t simulated_steps(Protocol protocol);
 
  private:
@@ -47,7 +48,7 @@ class Predictor {
   const ByRank<Program>& programs(Protocol protocol);
   SimulatedCall simulated_call() const;
   PredictedTime simulated(Protocol protocol);
-  PredictedTime declared_network(const Cost& cost) const;
+  PredictedTime counted_network(const Cost& cost) const;
 
   const Algorithm& algorithm_;
   const Hosts& hosts_;
@@ -57,6 +58,7 @@ class Predictor {
   const Contract contract_;
   Bytes of_rank_{}, of_all_{}, shortest_{};
   ByRank<Schedule> schedules_;
+  std::optional<Cost> cost_;
   std::map<Protocol, ByRank<Program>> programs_;  // made so far
 };
 

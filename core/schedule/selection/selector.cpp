@@ -223,12 +223,12 @@ std::optional<Choice> first_choice(const Call& call, const Hosts& hosts, const L
   Candidate best;
   for (const Algorithm* algorithm : able(call, hosts, true)) {
     if (!is_reproducible(*algorithm, call)) continue;
-    const Predictor predictor{*algorithm, hosts, call, model};
+    Predictor predictor{*algorithm, hosts, call, model};
     for (const Protocol protocol : {Protocol::inline_packets, Protocol::staged}) {
       const bool packets = in_packets(protocol);
       if (packets && (bytes > longest_in_packets || !runs_in(*algorithm, protocol, hosts)))
         continue;
-      const PredictedTime time = predictor.declared(protocol);
+      const PredictedTime time = predictor.counted(protocol);
       const Candidate candidate{algorithm, protocol, time.total(), time};
       if (candidate.beats(best) && (!packets || fits_packets(*algorithm, protocol, hosts, call)))
         best = candidate;

@@ -57,9 +57,9 @@ Choice choose(const Call& call, const Hosts& hosts, const AlgorithmRules& rules,
 
 inline constexpr std::uint64_t shorter_blocks = 4;  ///< times shorter than usual, in tuning
 
-/// A choice for the first calls of a kind, made in a microsecond, where a better one takes longer
-/// than such a call. It gives the same result as the choice of choose(), bit by bit: empty where
-/// that is not known beforehand, and for calls that are long or not tuned.
+/// A choice for the first calls of a kind, made in a few microseconds, where a better one takes
+/// longer than such a call. It gives the same result as the choice of choose(), bit by bit: empty
+/// where that is not known beforehand, and for calls that are long or not tuned.
 std::optional<Choice> first_choice(const Call& call, const Hosts& hosts, const LinkModel& model);
 
 /// The candidates that are measured, the one with the least predicted time first; of calls whose
