@@ -21,7 +21,7 @@ constexpr auto usual_call = 20ms;
 constexpr auto leaving = 5s;
 constexpr int tag_of_nothing = 1;
 
-/// The stream goes on behind the call before. Its event may have come, but is not recorded again
+/// The stream continues behind the call before. Its event may have come, but is not recorded again
 /// meanwhile.
 void wait_for(const StreamEvent& before, void* stream) {
   at_place(before.at, "ordering streams",

@@ -85,7 +85,7 @@ bool HostCalls::stage(HostCall& call, void* stream) {
       return false;
     }
     call.passed.record(stream);
-  } catch (...) {  // what is in the stream by now goes on
+  } catch (...) {  // what is in the stream by now continues
     call.staged->release_all();
     keep_for_good(std::shared_ptr<StagedCall>{std::move(call.staged)});
     throw;

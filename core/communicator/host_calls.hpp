@@ -34,7 +34,7 @@ struct HostCall {
 
   StreamEvent begins{};        ///< the event before it; null: its data are ready
   StreamEvent passed{};        ///< the event behind the stream's wait
-  std::uint32_t releases = 0;  ///< the number that lets its stream go on; 0: it waits for none
+  std::uint32_t releases = 0;  ///< the number that lets its stream continue; 0: it waits for none
   std::unique_ptr<StagedCall> staged{};  ///< its stream copies by itself; null: the host copies
   std::optional<Work> under_way{};       ///< the last piece of it that was started
   std::chrono::steady_clock::time_point began{};  ///< when its stream had come to it
@@ -86,7 +86,7 @@ class HostCalls {
   /// For profilers, of a call that has run: which way its data went, and a collective's algorithm.
   /// "pinned staging: ring".
   std::string way_of(const HostCall& call) const;
-  /// Lets the stream go on, whether run() threw or not. The group has failed by then if it did.
+  /// Lets the stream continue, whether run() threw or not. The group has failed by then if it did.
   void end(HostCall& call);
 
  private:
@@ -121,7 +121,7 @@ class HostCalls {
   const bool streams_copy_;             ///< the same on all ranks
   std::optional<PinnedMemory> pinned_;  // made when first needed, as it initialises drivers
   std::optional<DeviceProbe> probe_;    // of the thread that runs, from the first StagedCall on
-  PinnedMemory::Handle number_;         ///< of the last call whose stream may go on
+  PinnedMemory::Handle number_;         ///< of the last call whose stream may continue
   std::uint32_t put_ = 0;               ///< the number of the last call that a stream waits for
   StreamEvents events_;
   std::deque<Passing> passing_;

@@ -41,7 +41,7 @@ class StagedCall {
   const Call& piece(std::size_t index) const { return pieces_[index].call; }
   /// Whether the data of a piece have arrived.
   bool arrived(std::size_t index) const;
-  /// Lets the stream copy the results of all pieces up to this one, and go on.
+  /// Lets the stream copy the results of all pieces up to this one, and continue.
   void release(std::size_t index);
   void release_all() { release(pieces_.size() - 1); }
 

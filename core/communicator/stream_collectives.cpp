@@ -260,7 +260,7 @@ class StreamCollectives::Impl {
     }
   }
 
-  /// The stream goes on first: who holds a lock may wait in the driver for that.
+  /// The stream continues first: who holds a lock may wait in the driver for that.
   void end(QueuedCall& queued, const std::exception_ptr& error) {
     host_.end(queued.call);
     {

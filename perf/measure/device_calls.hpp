@@ -33,9 +33,9 @@ class DeviceCalls {
   StreamCollectives& collectives() { return streams_; }
   /// Waits for all calls in the stream. Throws what one of them failed with.
   void finish();
-  /// "device executor, 8 lanes: ring with flags".
+  /// "device executor, 8 lanes: ring staged".
   std::string explain(const Request& request) const { return streams_.explain(request); }
-  /// "ring with flags", or "pinned staging".
+  /// "ring staged", or "pinned staging".
   std::string algorithm(const Request& request) const;
 
  private:

@@ -179,7 +179,7 @@ TEST_P(Reads, WhatIsRevokedFailAndTheirOwnerCountsAsLost) {
   });
 }
 
-/// Rank 0 reads from rank 1, which does `what` before it answers. Rank 0 goes on with `then`.
+/// Rank 0 reads from rank 1, which does `what` before it answers. Rank 0 continues with `then`.
 void read_from_one_that(const std::function<void(const Member&, Transport&)>& what,
                         const std::function<void(Transport&, pid_t, RemoteRead&, Buffer&)>& then,
                         int status_of_one) {
@@ -249,7 +249,7 @@ TEST_P(Reads, FailWhenThePeerDiesInTheMiddle) {
   read_from_one_that(answer_and_die, read_what_came, SIGKILL);
 }
 
-/// Otherwise the signal to go on could come before the process has stopped, and be lost.
+/// Otherwise the signal to continue could come before the process has stopped, and be lost.
 void await_stop(pid_t process) {
   const auto is_stopped = [process] {
     std::ifstream file{"/proc/" + std::to_string(process) + "/stat"};

@@ -216,7 +216,7 @@ TEST_F(OnDevices, TheWayOfACallIsTold) {
     streams.on(nullptr).all_reduce(data.span());
     EXPECT_THAT(way_of(streams, data), StartsWith("device executor, 8 lanes: "));
     const DeviceArray<float> long_data{std::vector<float>(1 << 20)};
-    EXPECT_THAT(way_of(streams, long_data), HasSubstr("with flags"));
+    EXPECT_THAT(way_of(streams, long_data), HasSubstr("staged"));
     const Reducer own = Reducer::of<float>("own", [](float a, float b) { return a + b; });
     EXPECT_THAT(streams.explain(request::in_place(Collective::all_reduce, data.span(), own)),
                 "pinned staging: no kernel runs such calls of all_reduce");
@@ -299,7 +299,7 @@ TEST_F(OnDevices, ARankWithoutKernelsKeepsAllFromIt) {
   set_knob("imageless", 0);
 }
 
-/// The group goes on with other kinds.
+/// The group continues with other kinds.
 TEST_F(OnDevices, AKindThatCannotBeMadeReadyOnOneRankIsStagedOnAll) {
   on_ranks(2, [this](StreamCollectives& streams) {
     EXPECT_THAT(way_of_a_call(streams), StartsWith("device executor"));

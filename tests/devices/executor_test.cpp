@@ -76,7 +76,7 @@ class Exchange {
   std::vector<std::vector<float>> inputs_, outputs_;
 };
 
-/// Every algorithm for one number of ranks, in packets where they fit, and with flags: calls of
+/// Every algorithm for one number of ranks, in packets where they fit, and staged: calls of
 /// different lengths back to back, of one block and of several.
 class Exchanges {
  public:

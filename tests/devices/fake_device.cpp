@@ -10,13 +10,13 @@
 namespace capstan::fake {
 
 // Counters, which tests change by adding to them. Set by tests: "fail_to_host" and
-// "fail_to_device", the number of copies that fail; "hang", streams never go on; "lost", the error
-// of all streams from now on; "version", of HIP; "capturing", streams are captured; "no_memory",
-// allocations that fail; "multiprocessors", of each device beyond two; "peerless", devices do not
-// reach each other; "linked", devices have a link of their own; "takes_turns", processes do on a
-// device; "imageless", modules that fail to load; "fail_launch", launches fail. Read by tests:
-// "kernels", launches; "to_host" and "to_device", copies made; "pinned", ranges pinned so far;
-// "depth", contexts pushed and not popped, on all threads.
+// "fail_to_device", the number of copies that fail; "hang", streams never continue; "lost", the
+// error of all streams from now on; "version", of HIP; "capturing", streams are captured;
+// "no_memory", allocations that fail; "multiprocessors", of each device beyond two; "peerless",
+// devices do not reach each other; "linked", devices have a link of their own; "takes_turns",
+// processes do on a device; "imageless", modules that fail to load; "fail_launch", launches fail.
+// Read by tests: "kernels", launches; "to_host" and "to_device", copies made; "pinned", ranges
+// pinned so far; "depth", contexts pushed and not popped, on all threads.
 
 Devices& devices() {
   static auto& all = *new Devices;

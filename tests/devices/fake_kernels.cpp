@@ -17,8 +17,8 @@ extern "C" void __tsan_ignore_thread_end();
 namespace capstan::fake {
 namespace {
 
-/// Kernels that are ended early go on with what is there. Their results are undefined, and they may
-/// race for them: the thread sanitizer does not look then.
+/// Kernels that are ended early continue with what is there. Their results are undefined, and they
+/// may race for them: the thread sanitizer does not look then.
 class UndefinedResults {
  public:
   explicit UndefinedResults([[maybe_unused]] bool expected) {

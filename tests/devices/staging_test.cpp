@@ -323,7 +323,7 @@ TEST_F(Staged, TooLittlePinnedMemoryNamesRankCallAndRemedy) {
                       HasSubstr("CAPSTAN_PINNED_MEMORY (64 KiB)"), HasSubstr("390.6 KiB")));
     EXPECT_THAT(error_of<LimitReached>([&] { (void)world.start_send(data.span(), 0, 5); }),
                 HasSubstr(rank + "send(100000 x f32, to 0, tag 5)"));
-    // No other rank has learned of it: all of them go on.
+    // No other rank has learned of it: all of them continue.
     world.all_reduce(fits.span());
     EXPECT_THAT(fits.values(), Each(2.0f));
     std::vector<Work> works;

@@ -221,7 +221,7 @@ TEST_F(InStreamOrder, ALostDeviceEndsACallThatWaitsForItsStream) {
   });
 }
 
-/// The stream goes on, the handle has the error, and the peers do not wait.
+/// The stream continues, the handle has the error, and the peers do not wait.
 TEST_F(InStreamOrder, AFailureEndsTheGroupAndLetsTheStreamGoOn) {
   std::atomic<int> own = 0, adopted = 0;
   driver_knob("fail_to_host", 1);

@@ -106,7 +106,7 @@ void be_a_child(const std::string& deed) {
 
 std::vector<pid_t> children;
 
-/// True in a child that goes on.
+/// True in a child that continues.
 bool fork_now(const std::string& deed) {
   const pid_t child = ::fork();
   if (child == 0) {

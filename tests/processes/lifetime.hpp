@@ -5,8 +5,8 @@
 
 namespace capstan {
 
-/// Joins, forks at a moment ("before", "idle", "flight", "callback", "operation"), and goes on: the
-/// child does a deed ("destroy", "call", "exit", "quit", "exec", "join", "return"), the parent
+/// Joins, forks at a moment ("before", "idle", "flight", "callback", "operation"), and continues:
+/// the child does a deed ("destroy", "call", "exit", "quit", "exec", "join", "return"), the parent
 /// checks that all its results are right. Status 0: both were content.
 int fork_and_go_on(const std::string& moment_and_deed);
 

@@ -170,7 +170,7 @@ class RandomCalls {
   }
 
   /// The number of ranks that draw_ranks() has given. A rank outside the group takes the world's:
-  /// it then draws as many numbers as the members do, so that all ranks go on alike.
+  /// it then draws as many numbers as the members do, so that all ranks continue alike.
   int size_of_drawn(const Communicator* ranks) const {
     return ranks != nullptr ? ranks->size() : world_.size();
   }

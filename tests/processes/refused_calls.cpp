@@ -42,7 +42,7 @@ constexpr std::array patterns{
     CallPattern{"close_range", SYS_close_range},
 };
 
-/// Ends in `action` if the call matches, else goes on behind.
+/// Ends in `action` if the call matches, else continues behind.
 void append(std::vector<sock_filter>& program, const CallPattern& call, std::uint32_t action) {
   const bool looks_at_argument = call.when != always;
   const auto number = static_cast<std::uint32_t>(call.number);

@@ -98,7 +98,7 @@ TEST(Rivals, InShortBlocksComeLast) {
   EXPECT_EQ(found.back().algorithm, staged->algorithm);
   EXPECT_EQ(found.back().protocol, Protocol::staged);
   EXPECT_EQ(found.back().times_shorter, 4U);
-  EXPECT_THAT(found.back().manner(), HasSubstr("with flags, in blocks of 1/4"));
+  EXPECT_THAT(found.back().manner(), HasSubstr("staged, in blocks of 1/4"));
 }
 
 PlanLimits limits(Bytes cached) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Communicators over a network that misbehaves, as seeds say: nothing is ever wrong, and every rank
-// that cannot go on is told so. A failing test prints what CAPSTAN_FAULTS repeats.
+// that cannot continue is told so. A failing test prints what CAPSTAN_FAULTS repeats.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

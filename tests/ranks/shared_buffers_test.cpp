@@ -88,7 +88,7 @@ TEST(Allocate, FailsOnAllRanksOrOnNone) {
     EXPECT_THROW((void)world.allocate<double>(std::numeric_limits<std::size_t>::max() / 2),
                  LimitReached);
     std::vector<int> ones(10, 1);
-    world.all_reduce(ones);  // goes on
+    world.all_reduce(ones);  // continues
     EXPECT_THAT(ones, Each(3));
     auto fits = world.allocate<float>(250'000);  // nothing is left of what failed
     EXPECT_EQ(fits.size(), 250'000u);

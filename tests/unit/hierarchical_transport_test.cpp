@@ -40,7 +40,7 @@ class Counted final : public ForwardingTransport {
   Sleeps& sleeps_;
 };
 
-/// Else peers would go on to ring for a rank that is awake, which costs them a system call each.
+/// Else peers would continue to ring for a rank that is awake, which costs them a system call each.
 TEST(HierarchicalTransport, AfterASleepNeitherPartIsToBeRungFor) {
   constexpr Bytes segment{4096};
   auto near = make_thread_transports(1, segment, true);

@@ -13,8 +13,8 @@
 namespace capstan::tcp {
 
 /// Opens connections. Tries all addresses of a peer, each a moment after the one before, until one
-/// has answered; earlier attempts go on meanwhile. Once a connection is established, the peer may
-/// take long to answer, because it is busy elsewhere: this is no reason to give up.
+/// has answered; earlier attempts continue meanwhile. Once a connection is established, the peer
+/// may take long to answer, because it is busy elsewhere: this is no reason to give up.
 class Opener {
  public:
   explicit Opener(ConnectionSetup& setup) : setup_(setup) {}

@@ -137,7 +137,7 @@ bool Outbox::send_record() {
   return true;
 }
 
-/// Ends sending if it cannot go on.
+/// Ends sending if it cannot continue.
 bool Outbox::has_failed(ssize_t sent) {
   if (sent >= 0 || would_block(errno)) return false;
   error_ = errno;

@@ -41,7 +41,7 @@ py::object wait(const Pending& pending, std::optional<double> timeout) {
   return pending.result;
 }
 
-/// Lets a waiting asyncio task go on, from whichever thread moves the operation on.
+/// Lets a waiting asyncio task continue, from whichever thread moves the operation on.
 void when_done(const Pending& pending, py::function callback) {
   const auto held = freed_with_gil(std::pair{std::move(callback), pending});
   const py::gil_scoped_release others_run;

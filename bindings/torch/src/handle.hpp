@@ -37,7 +37,7 @@ class Handle final : public c10d::Work {
   /// The source of a receive that has completed. Throws for other operations.
   int sourceRank() const override;
   std::vector<at::Tensor> result() override { return outputs_; }
-  /// Throws the first error. After `timeout` it throws too; the operations go on.
+  /// Throws the first error. After `timeout` it throws too; the operations continue.
   bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
   /// Gives the tensors back: wait() throws. Other ranks get their results.
   void abort() override;

@@ -60,7 +60,7 @@ class StoreServer {
   bool open_scope(const std::string& name);
   /// Forgets a scope: clients that wait in it get an error, all others in it are disconnected.
   void close_scope(const std::string& name);
-  /// Accepts no more connections. Existing ones go on.
+  /// Accepts no more connections. Existing ones continue.
   void close_listener();
   bool listening() const;
   /// Every rank of every open scope has joined, and all have left again.

@@ -74,7 +74,7 @@ using handshake::Welcome;
 using Join = handshake::Claim<Membership>;
 using Refusal = handshake::Refusal<FailureReason>;
 
-/// This request failed; the connection goes on.
+/// This request failed; the connection continues.
 struct Failure {
   FailureReason reason;
   std::string text;

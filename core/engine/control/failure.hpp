@@ -12,7 +12,7 @@
 
 namespace capstan {
 
-/// Why a communicator cannot go on, in a form that other ranks can adopt.
+/// Why a communicator cannot continue, in a form that other ranks can adopt.
 struct Failure {
   enum class Kind : std::uint32_t { none, peer_lost, timed_out, mismatch, aborted };
 

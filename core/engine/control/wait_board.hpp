@@ -36,7 +36,7 @@ class WaitBoard {
   void withdraw() {
     if (told_.kind != Wait::Kind::none && !told_.gave_up) publish_now({});
   }
-  /// This rank has given up waiting for the culprits, and goes on. `lost`: they are gone.
+  /// This rank has given up waiting for the culprits, and continues. `lost`: they are gone.
   void give_up(std::vector<Rank> culprits, bool lost);
   /// This rank begins something else after it has given up.
   void forget_failure() {

@@ -21,7 +21,7 @@ struct RankView {
   std::optional<std::string> departed{};  ///< why it can no longer answer
   bool left = false;                      ///< departed, as it has destroyed its communicator
 
-  /// It waits, or has given up, for others: these keep it from going on.
+  /// It waits, or has given up, for others: these keep it from continuing.
   bool leads_on() const;
   /// The state of a rank that does not lead on.
   Culprit::State state() const;

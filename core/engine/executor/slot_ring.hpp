@@ -65,7 +65,7 @@ class SlotRing {
   /// The ranks that have yet to read what is in the current slot.
   std::vector<Rank> unfinished_readers() const;
 
-  /// Tells peers that this rank has read a block, and so all before it, while the call goes on.
+  /// Tells peers that this rank has read a block, and so all before it, while the call continues.
   void finish_block(const Plan& plan, std::uint64_t block);
   /// Ends a call: peers may overwrite what it has read.
   void end_call(const Plan& plan) {

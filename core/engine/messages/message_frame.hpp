@@ -18,7 +18,7 @@ struct MessageFrame {
     acknowledged,  ///< to the sender of an offer: the message has been read, or is dropped
     stream,        ///< to the sender of an offer: asks for fragments, as its memory cannot be read
     fragment,      ///< a piece of an offered message
-    reading,       ///< to the sender of an offer: the receiver's network card goes on reading
+    reading,       ///< to the sender of an offer: the receiver's network card continues reading
   };
 
   Kind kind = Kind::eager;

@@ -122,7 +122,7 @@ class Messages {
   /// cannot, as the receiver may be reading it at this moment.
   bool can_detach(const TransferPointer& transfer);
   /// Gives the buffer back: a receive that has matched nothing is withdrawn, any other transfer
-  /// goes on with a copy. `finished` is not called any more.
+  /// continues with a copy. `finished` is not called any more.
   void detach(const TransferPointer& transfer);
 
   /// Ends all transfers with this error: the communicator cannot be used any more.

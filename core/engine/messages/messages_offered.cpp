@@ -190,7 +190,7 @@ bool Messages::read_offer(const Incoming& incoming, std::uint64_t length) {
   if (seen) kernels::copy(to, seen, length, false);
   const bool read =
       seen || peers_.transport().read_remote(incoming.source, from, to, Bytes{length});
-  // A sender that could not wait for this rank has published its failure before it went on.
+  // A sender that could not wait for this rank has published its failure before it continued.
   std::atomic_thread_fence(std::memory_order_acquire);
   return read && peers_.buffers_valid(incoming.source);
 }

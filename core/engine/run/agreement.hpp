@@ -19,7 +19,7 @@ enum class Combine : std::uint8_t {
   all        ///< one after another, in the order of ranks
 };
 
-/// A few bytes that all ranks agree on before they go on: each rank gives an answer of `count`
+/// A few bytes that all ranks agree on before they continue: each rank gives an answer of `count`
 /// elements, and all get the same result.
 struct Agreement {
   std::string_view subject{};  ///< names it where several are under way, as in a store

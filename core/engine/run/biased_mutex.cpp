@@ -15,7 +15,7 @@ bool membarrier(int command) {
   return ::syscall(SYS_membarrier, command, 0, 0) == 0;
 }
 
-/// A move costs some microseconds. Threads that go on taking turns are better off with a plain
+/// A move costs some microseconds. Threads that continue taking turns are better off with a plain
 /// mutex.
 constexpr int most_moves = 100;
 

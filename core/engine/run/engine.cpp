@@ -160,8 +160,8 @@ void Engine::run_call(Progress::Lock& lock, const Call& call, const void* input,
 }
 
 /// Queues a call behind the calls before it, or a call that has begun but not ended, and waits for
-/// its end, unless it goes on as an operation. Not inlined: most calls end without becoming a task,
-/// and need no room for one on the stack.
+/// its end, unless it continues as an operation. Not inlined: most calls end without becoming a
+/// task, and need no room for one on the stack.
 [[gnu::noinline]] void Engine::push(Progress::Lock& lock, const Call& call, const CachedPlan* plan,
                                     const void* input, void* output, const GoesOn* goes_on) {
   Outcome outcome;

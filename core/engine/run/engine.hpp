@@ -135,7 +135,7 @@ class Engine {
 
   /// Moves tasks and messages on as far as arrivals allow; true if anything moved.
   bool poll();
-  /// Receives what has arrived, though nothing here waits for it: peers may need that to go on.
+  /// Receives what has arrived, though nothing here waits for it: peers may need that to continue.
   /// True if a message, or a part of one, was received or sent.
   bool serve();
   /// There is something to move on.

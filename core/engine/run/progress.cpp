@@ -56,8 +56,8 @@ bool Progress::poll(Turn* turn) {
   return moved;
 }
 
-/// All engines receive what has arrived, whatever they wait for: peers may need that to go on. Done
-/// only where poll() finds nothing, after it has looked thousands of times.
+/// All engines receive what has arrived, whatever they wait for: peers may need that to continue.
+/// Done only where poll() finds nothing, after it has looked thousands of times.
 bool Progress::serve(Turn* turn) {
   bool moved = false;
   {
@@ -173,7 +173,7 @@ void Progress::announce(Turn* turn) {
     if (callbacks.empty()) continue;
     const Turn::Away away{turn};
     for (const auto& callback : callbacks) callback(*ended->operation);
-    if (is_inherited()) return;  // a callback has forked: the parent goes on
+    if (is_inherited()) return;  // a callback has forked: the parent continues
   }
 }
 
@@ -230,7 +230,7 @@ void Progress::advance() {
   serve(nullptr);
   const auto now = Clock::now();
   if (now > check_due_.load()) {
-    check_due_ = now + check_interval;  // other callers go on meanwhile
+    check_due_ = now + check_interval;  // other callers continue meanwhile
     check_due_ = check(nullptr);
   }
   if (options_.oversubscribed || core_.is_shared(now)) core_.yield(now);  // callers ask in a loop

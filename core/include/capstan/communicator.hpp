@@ -60,7 +60,7 @@ enum class Purpose : std::uint8_t;
 ///
 /// A forked child may exec another program, leave its copy alone or destroy it (which tells nobody
 /// anything), read buffers of allocate(), and join a world of its own. Any call on the copy, and
-/// any wait for its operations, throws InvalidArgument that names the parent. The parent goes on,
+/// any wait for its operations, throws InvalidArgument that names the parent. The parent continues,
 /// and peers notice nothing: fork() may come at any time, also in callbacks and beside a progress
 /// thread.
 class Communicator : public AllCollectives<Communicator> {
@@ -111,7 +111,7 @@ class Communicator : public AllCollectives<Communicator> {
   void run(const Request& request);
   [[nodiscard]] Work start(const Request& request);
   /// run() for a caller that has to look at something else, such as signals, while it waits: polls
-  /// for peers as long as run() does before it sleeps. Gives the call that goes on if it has not
+  /// for peers as long as run() does before it sleeps. Gives the call that continues if it has not
   /// ended by then.
   [[nodiscard]] std::optional<Work> run_briefly(const Request& request);
 

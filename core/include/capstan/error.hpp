@@ -134,7 +134,7 @@ class Cancelled : public Error {
 };
 
 /// The time limit that a caller gave for operations passed. What was pending has been cancelled,
-/// unless the function that throws this says that it goes on.
+/// unless the function that throws this says that it continues.
 class DeadlineExceeded : public Error {
  public:
   explicit DeadlineExceeded(const std::string& message, std::chrono::nanoseconds budget = {},

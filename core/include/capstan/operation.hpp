@@ -36,15 +36,15 @@ class Driver {
 
   /// Detaches an operation from its caller's buffers. When this returns true, the buffers are
   /// neither read nor written any more, and operation.cancelled() has been called. The operation
-  /// goes on with private copies, so that peers get the data that they expect. False if the
+  /// continues with private copies, so that peers get the data that they expect. False if the
   /// operation had ended already.
   virtual bool cancel(Operation& operation) = 0;
 
   /// From now on operations move on while no thread waits: starts the progress thread.
   virtual void ensure_progress() = 0;
 
-  /// The same, for operations that are to go on beside a computation. False if they can hardly do
-  /// so, as no core is free for them.
+  /// The same, for operations that are to continue beside a computation. False if they can hardly
+  /// do so, as no core is free for them.
   virtual bool ensure_overlap() {
     ensure_progress();
     return true;

@@ -26,7 +26,7 @@ namespace CAPSTAN_EXPORT capstan {
 /// functions are thread-safe.
 ///
 /// cancel() is local: it gives the buffers back and makes wait() throw Cancelled. Internally the
-/// operation goes on with private copies, so that the other ranks get their results and the
+/// operation continues with private copies, so that the other ranks get their results and the
 /// communicator stays usable. The output of a cancelled operation is undefined.
 class Work {
  public:

@@ -135,7 +135,8 @@ class DeviceDriver {
                          void* stream) = 0;
   /// `not_ready` while a copy is in progress on the stream.
   virtual int query(void* stream) = 0;
-  /// The stream goes on when the 32 bits of page-locked host memory at `flag` are `value` or more.
+  /// The stream continues when the 32 bits of page-locked host memory at `flag` are `value` or
+  /// more.
   virtual int wait_for_flag(void* stream, const std::uint32_t* flag, std::uint32_t value) = 0;
 
   /// Whether streams raise words of page-locked host memory.
@@ -148,7 +149,7 @@ class DeviceDriver {
   virtual int release_event(void* event) = 0;
   /// The event comes when all that is in the stream now is done.
   virtual int record(void* event, void* stream) = 0;
-  /// The stream goes on when the event, as recorded last, has come.
+  /// The stream continues when the event, as recorded last, has come.
   virtual int wait_for_event(void* stream, void* event) = 0;
   /// `not_ready` until the event, as recorded last, has come.
   virtual int query_event(void* event) = 0;

@@ -33,7 +33,7 @@ class Listener {
   void accept_all(const std::function<void(Accepted)>& admit,
                   const std::function<void(const std::string&)>& warn);
 
-  /// Ends the pause if its time is up. Returns the end of a pause that goes on.
+  /// Ends the pause if its time is up. Returns the end of a pause that continues.
   Deadline resume();
 
  private:

@@ -44,13 +44,13 @@ auto uninterrupted(Call call) {
   return result;
 }
 
-/// Begins to connect. Returns 0 for success at once, EINPROGRESS if the attempt goes on, or the
+/// Begins to connect. Returns 0 for success at once, EINPROGRESS if the attempt continues, or the
 /// error.
 int connect_error(const FileDescriptor& socket, const SocketAddress& address) {
   const int result =
       uninterrupted([&] { return ::connect(socket.get(), address.get(), address.length); });
   if (result == 0 || errno == EISCONN) return 0;
-  // After a signal the attempt goes on, and the second call reports that by EALREADY.
+  // After a signal the attempt continues, and the second call reports that by EALREADY.
   return errno == EALREADY ? EINPROGRESS : errno;
 }
 

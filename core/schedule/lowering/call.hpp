@@ -99,7 +99,7 @@ bool has_details(const CallMark& mark);
 
 /// "all_reduce(1000 x f32, sum)", "broadcast(8 x i32, root 2)", "split()".
 std::string to_string(const Call& call);
-/// "all_reduce(1000 x f32, sum) by ring with flags", "allocate()". Details that are not known are
+/// "all_reduce(1000 x f32, sum) by ring staged", "allocate()". Details that are not known are
 /// left out.
 std::string to_string(const CallMark& mark, const CallDetails& details = {});
 

@@ -111,7 +111,7 @@ struct Choice {
   double nanoseconds = 0;           ///< predicted
   std::uint64_t times_shorter = 1;  ///< the usual block length over the block length
 
-  /// "with flags, in blocks of 1/4 of the usual length".
+  /// "staged, in blocks of 1/4 of the usual length".
   std::string manner() const;
 };
 

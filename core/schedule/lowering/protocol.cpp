@@ -13,7 +13,7 @@ struct Names {
 constexpr Names names_of(Protocol protocol) {
   switch (protocol) {
     case Protocol::staged:
-      return {"staged", "with flags"};
+      return {"staged", "staged"};
     case Protocol::inline_packets:
       return {"inline_packets", "in packets"};
     case Protocol::shared_inline_packets:

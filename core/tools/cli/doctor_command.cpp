@@ -25,7 +25,7 @@ constexpr Probes (*subjects[])() = {
     gpu_direct_probes, device_probes,  network_probes, launch_probes,
 };
 
-/// A probe that throws is reported as a problem; the report goes on.
+/// A probe that throws is reported as a problem; the report continues.
 Probe safely(ProbeFunction probe) {
   try {
     return probe();

@@ -71,7 +71,8 @@ void Job::on_output(int rank, Stream stream, std::string_view bytes) {
   notice_lost_output();
 }
 
-/// Where nobody reads any more, the job ends as other programs do; else it goes on without output.
+/// Where nobody reads any more, the job ends as other programs do; else it continues without
+/// output.
 void Job::notice_lost_output() {
   if (output_.error() == 0 || output_lost_) return;
   output_lost_ = true;

@@ -25,7 +25,7 @@ struct LaunchOptions {
   std::optional<std::chrono::milliseconds> timeout;
   /// Between SIGTERM and SIGKILL when a job is ended.
   std::chrono::milliseconds grace{3000};
-  bool keep_going = false;  ///< when a rank fails, the others go on
+  bool keep_going = false;  ///< when a rank fails, the others continue
 
   /// The hosts of the ranks; empty: all run on this host.
   std::vector<HostSlots> hosts = {};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How calls end that cannot go on: in bounded time, with an error on every rank.
+// How calls end that cannot continue: in bounded time, with an error on every rank.
 
 #include <fmt/format.h>
 
@@ -36,7 +36,7 @@ std::string error_of_call(perf::DeviceCalls& calls, std::span<float> data) {
 }
 
 /// Rank 1 does `instead` of a call that the kernels of the others wait in. Each of these must get
-/// an error that contains `expected`, and the stream must go on.
+/// an error that contains `expected`, and the stream must continue.
 Row check_end(const std::string& name, const std::string& vendor, const Settings& settings,
               const std::string& expected, const std::function<void(perf::DeviceCalls&)>& instead) {
   constexpr int ranks = 4;
@@ -64,7 +64,7 @@ Row check_end(const std::string& name, const std::string& vendor, const Settings
   return Row::of(name, trouble, errors[0]);
 }
 
-/// A rank whose device memory is used up keeps all from kernels; calls go on, staged.
+/// A rank whose device memory is used up keeps all from kernels; calls continue, staged.
 Row check_out_of_memory(Gpu& gpu) {
   std::vector<std::byte*> taken;
   const auto take_all = [&] {

@@ -54,7 +54,7 @@ struct Scenario {
   std::chrono::microseconds delay;
   std::chrono::milliseconds timeout;  ///< CAPSTAN_TIMEOUT
   bool progress_thread;
-  bool resumes;       ///< a stopped rank goes on once the others are gone
+  bool resumes;       ///< a stopped rank continues once the others are gone
   Slowness slowness;  ///< of Fault::slow
   std::uint32_t rate_kbit;
   std::chrono::milliseconds pause;  ///< how long a pause or a flap is
@@ -65,7 +65,7 @@ struct Scenario {
   int ranks() const { return hosts * ranks_each; }
   int host_of(int rank) const { return in_turns ? rank % hosts : rank / ranks_each; }
   /// Slow, but no slower than the deadline: nobody may notice.
-  /// A rank stops, and goes on when the others have been told, or never.
+  /// A rank stops, and continues when the others have been told, or never.
   bool stops() const { return fault == Fault::stop || fault == Fault::blame; }
   bool ends_well() const { return fault == Fault::slow && slowness != Slowness::standstill; }
   /// The n-th call.

@@ -44,7 +44,7 @@ namespace detail {
 /// Cancels these operations and throws OperationFailed with the current exception.
 [[noreturn]] void give_up(std::span<const Work> works);
 
-/// Starts all operations, or none that goes on.
+/// Starts all operations, or none that continues.
 template <std::ranges::input_range Starts>
 std::vector<Work> start_all(Starts&& starts) {
   std::vector<Work> works;

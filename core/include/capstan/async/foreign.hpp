@@ -35,7 +35,7 @@ class ForeignOperation {
   /// Sleeps until it may have moved, for `at_most` at the longest. Several threads may call it,
   /// also beside advance().
   virtual void sleep(std::chrono::nanoseconds at_most);
-  /// True: it will touch no buffer any more, and does not go on.
+  /// True: it will touch no buffer any more, and does not continue.
   virtual bool cancel() { return false; }
   /// The memory with the result, after the end.
   virtual std::optional<Operation::Output> result() { return std::nullopt; }
@@ -76,7 +76,7 @@ class FutureOperation final : public ForeignOperation {
   }
   void sleep(std::chrono::nanoseconds at_most) override { (void)future_.wait_for(at_most); }
   bool cancel() override {
-    stop_.request_stop();  // the function goes on until it has seen it
+    stop_.request_stop();  // the function continues until it has seen it
     return false;
   }
   std::optional<Operation::Output> result() override {

@@ -24,7 +24,7 @@ class Profiler;
 ///   streams.on(stream).all_reduce(gradient, sum);   // returns at once
 ///   other<<<..., stream>>>(sum);                    // finds the result
 ///
-/// A call begins when what is in its stream by then is done, and the stream goes on when the call
+/// A call begins when what is in its stream by then is done, and the stream continues when the call
 /// has ended. The thread that calls waits for neither.
 ///
 /// A call goes one of two ways, the same on all ranks; explain() tells which. As a kernel in the
@@ -61,7 +61,7 @@ class Profiler;
 /// stream of another device than the buffers', and for a call through pinned memory while the
 /// stream is captured into a graph, as the host would not take part in its replays; Mismatch where
 /// ranks make different calls for the first time; SystemError when the driver fails. What fails
-/// later ends the group on all ranks: the stream goes on with undefined results, the Work has the
+/// later ends the group on all ranks: the stream continues with undefined results, the Work has the
 /// error, and later calls throw it. A kernel that waits for a peer for longer than
 /// Settings::timeout is such a failure, and so is a peer that dies or goes. Calls by kernels of
 /// known kinds are not compared.
@@ -83,8 +83,8 @@ class StreamCollectives {
   int rank() const;
   int size() const;
 
-  /// By which way such a call goes, and why: "device executor, 8 lanes: ring with flags",
-  /// "device executor, 8 lanes over NVLink or xGMI: ring with flags", "pinned staging: ranks are on
+  /// By which way such a call goes, and why: "device executor, 8 lanes: ring staged",
+  /// "device executor, 8 lanes over NVLink or xGMI: ring staged", "pinned staging: ranks are on
   /// several hosts". Before the first call on a device ranks are "undecided".
   /// Takes no part in an agreement, and touches no buffers. Throws InvalidArgument for a request
   /// that is none. Waits for a call that another thread is making.

@@ -22,9 +22,9 @@ void end_of_wait(const Work& work, Deadline deadline, const std::stop_token& sto
 
 }  // namespace detail
 
-/// co_await within(work, 5s, stop): goes on when the operation has ended, and throws its error.
+/// co_await within(work, 5s, stop): continues when the operation has ended, and throws its error.
 /// When the time is up or a stop is requested before, throws DeadlineExceeded (with the time limit
-/// and the operation's text) or Cancelled within 20 ms; the operation goes on. Resumes on the
+/// and the operation's text) or Cancelled within 20 ms; the operation continues. Resumes on the
 /// thread that ends the operation, or on one of the library's. Starts the progress thread if there
 /// is none.
 inline auto within(Work work, TimeLimit limit, std::stop_token stop = {}) {
@@ -34,7 +34,7 @@ inline auto within(Work work, TimeLimit limit, std::stop_token stop = {}) {
     std::stop_token stop;
     bool await_ready() const { return work.has_ended(); }
     void await_suspend(std::coroutine_handle<> coroutine) const {
-      // Copies: the coroutine may go on, and end, before this returns.
+      // Copies: the coroutine may continue, and end, before this returns.
       const Work own = work;
       detail::resume_within(own, deadline, stop, coroutine);
     }

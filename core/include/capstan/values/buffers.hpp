@@ -26,7 +26,7 @@ class BufferBase {
   /// awaited may not be used any more.
   void release() noexcept;
   bool valid() const { return queue_ != nullptr; }
-  /// Whether co_await would go on at once.
+  /// Whether co_await would continue at once.
   bool is_ready() const { return EpochQueue::is_ready(*epoch_, access_); }
   /// The epoch that is read or written, from 0 on.
   std::uint64_t epoch() const { return epoch_->number; }

@@ -117,7 +117,7 @@ class TaskPromise final : public detail::FromBlocks, private detail::Waiter {
       return std::forward<Awaited>(awaited);  // g++ 12 copies it, unless it is made right here
   }
 
-  /// Calls `first_try`, which registers this task somewhere or returns false to go on at once.
+  /// Calls `first_try`, which registers this task somewhere or returns false to continue at once.
   /// Meanwhile the scheduler lists the task as waiting for `epoch` (null: for something else).
   template <class FirstTry>
   bool suspend(EpochQueue* queue, EpochQueue::Epoch* epoch, EpochQueue::Access access,
@@ -268,7 +268,7 @@ class [[nodiscard]] AsyncTask {
   /// "task 7 at stencil.cpp:42 (void step(...))", and what it waits for and holds.
   std::string describe() const { return checked().describe(); }
 
-  /// co_await std::move(task): runs it now, in the place of the awaiting task, which goes on when
+  /// co_await std::move(task): runs it now, in the place of the awaiting task, which continues when
   /// it ends, and gets its exception. Throws InvalidArgument for a task that is empty, shared or
   /// scheduled.
   auto operator co_await() && {

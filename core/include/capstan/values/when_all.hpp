@@ -103,7 +103,7 @@ MakesAwaiter(Make) -> MakesAwaiter<Make>;
 
 }  // namespace detail
 
-/// `co_await when_all(a, b, c)` goes on when these buffers, which are variables, are all ready;
+/// `co_await when_all(a, b, c)` continues when these buffers, which are variables, are all ready;
 /// their values are then a.get() and so on.
 template <detail::Buffer... Buffers>
 auto when_all(Buffers&... buffers) {
@@ -113,7 +113,7 @@ auto when_all(Buffers&... buffers) {
 }
 
 /// `co_await when_all(std::move(tasks))` schedules these tasks on the scheduler of the awaiting
-/// one, and goes on when all have ended. Throws the exception of the first, in the order of the
+/// one, and continues when all have ended. Throws the exception of the first, in the order of the
 /// vector, that failed.
 inline auto when_all(std::vector<AsyncTask> tasks) {
   return detail::MakesAwaiter{

@@ -11,7 +11,7 @@
 
 namespace capstan::cli {
 
-/// A line on the terminal that shows how far a job is and how long it will go on. Without a
+/// A line on the terminal that shows how far a job is and how long it will continue. Without a
 /// terminal it shows nothing.
 class ProgressBar {
  public:
