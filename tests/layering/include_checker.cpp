@@ -67,7 +67,7 @@ class Checker {
   void check_file(const std::string& path, const std::vector<Include>& includes) {
     const auto layer = layer_of(path);
     if (!layer) {
-      report(path, 1, "no rule says what this folder may include; add one to include_rules.cpp");
+      report(path, 1, "no rule says what this folder may include; add one to includes.rules there");
       return;
     }
     for (const Include& include : includes) {

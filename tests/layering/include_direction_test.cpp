@@ -2,9 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <stdexcept>
+#include <string>
 #include <string_view>
 
 #include "tests/layering/include_checker.hpp"
+#include "tests/layering/include_rules.hpp"
 #include "tests/layering/repository.hpp"
 
 namespace capstan::layering {
@@ -18,6 +21,32 @@ TEST(IncludeDirection, HoldsInTheWholeRepository) {
   const auto sources = files_of_repository({".hpp", ".cpp", ".h", ".cu", ".cuh"});
   EXPECT_GT(sources.size(), 50U);
   EXPECT_THAT(violations(sources), IsEmpty());
+}
+
+TEST(IncludeRules, AreReadFromTheFoldersThatTheySpeakOf) {
+  const auto rules = parse_rules(
+      {{"a/includes.rules", "# a comment\n\nset few = x \\\n    y\n. pure: @few z | fmt\n"},
+       {"b/c/includes.rules", "*: @few\neach @few: z\nd: | hwloc\n"}});
+  ASSERT_EQ(rules.size(), 5U);
+  EXPECT_EQ(rules[0].folder, "a");
+  EXPECT_TRUE(rules[0].pure);
+  EXPECT_THAT(rules[0].layers, ElementsAre("x", "y", "z"));
+  EXPECT_THAT(rules[0].libraries, ElementsAre("fmt"));
+  EXPECT_EQ(rules[1].folder, "b/c/*");
+  EXPECT_THAT(rules[1].layers, ElementsAre("x", "y"));
+  EXPECT_EQ(rules[2].folder, "x");
+  EXPECT_EQ(rules[3].folder, "y");
+  EXPECT_EQ(rules[4].folder, "b/c/d");
+  EXPECT_THAT(rules[4].layers, IsEmpty());
+}
+
+TEST(IncludeRules, MistakesAreNamedWithTheirPlace) {
+  for (const std::string line : {"net core/base", "net also: core/base", ": core/base",
+                                 "net: @none", "each @none: x", "set x y", "set x = y\nset x = z"})
+    EXPECT_THROW(parse_rules({{"a/includes.rules", line}}), std::invalid_argument) << line;
+  EXPECT_THAT(
+      [] { parse_rules({{"a/includes.rules", "\nnet: @none"}}); },
+      ::testing::ThrowsMessage<std::invalid_argument>("a/includes.rules:2: there is no set @none"));
 }
 
 TEST(IncludeDirection, ReadsIncludeLinesInAnyLayout) {

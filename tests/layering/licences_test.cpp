@@ -43,9 +43,10 @@ TEST(Licences, AFileWithoutItsLineIsFound) {
 }
 
 TEST(Licences, EverySourceHasItsLine) {
-  EXPECT_THAT(without_licence(files_of_repository({".cpp", ".hpp", ".h", ".c", ".cu", ".hip", ".py",
-                                                   ".pyi", ".sh", ".cmake", "CMakeLists.txt"})),
-              IsEmpty());
+  EXPECT_THAT(
+      without_licence(files_of_repository({".cpp", ".hpp", ".h", ".c", ".cu", ".hip", ".py", ".pyi",
+                                           ".sh", ".cmake", ".rules", "CMakeLists.txt"})),
+      IsEmpty());
 }
 
 TEST(Licences, EveryScriptHasItsLine) {
