@@ -23,8 +23,6 @@ Schedule copy_own_input(const Group& group, const Shape& shape) {
   return std::move(builder).build();
 }
 
-}
-
 constexpr std::array broken{
     Algorithm{"broken", Collective::scan, "sums nothing", &copy_own_input, 4096}};
 
