@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <regex>
 
@@ -36,6 +37,20 @@ TEST(Simulate, WritesJsonAndAPicture) {
   const std::string svg = folder.run("cat b.svg").output;
   EXPECT_THAT(svg, StartsWith("<svg"));
   EXPECT_THAT(svg, HasSubstr("class=\"critical\""));
+}
+
+/// The ring of 256 ranks has 200,000 steps and 510 messages on its critical path.
+TEST(Simulate, APageOfManyRanksIsShortAndShowsTheWholeCriticalPath) {
+  const Folder folder;
+  folder.run("capstan simulate all_reduce -n 256 -b 1M -a ring --every-rank --chart page.html");
+  const std::string page = folder.run("cat page.html").output;
+  EXPECT_GT(page.size(), 100'000U);
+  EXPECT_LT(page.size(), 1'000'000U);
+  const auto begin = page.find("class=\\\"critical\\\" d=\\\"");
+  ASSERT_NE(begin, page.npos);
+  const std::string path = page.substr(begin, page.find('>', begin) - begin);
+  EXPECT_EQ(std::ranges::count(path, 'M'), 510);
+  EXPECT_EQ(std::ranges::count(path, 'L'), 510);
 }
 
 /// The numbers that a pattern's groups match.

@@ -2,7 +2,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
+#include <iterator>
 #include <map>
+#include <numeric>
+#include <string_view>
+#include <vector>
 
 #include "core/tools/cli/simulate/scenario.hpp"
 
@@ -15,6 +21,61 @@ constexpr std::string_view picture_style =
     "#009e73}.read{fill:#56b4e9}.wait{fill:#e69f00}.message{stroke:#999;stroke-width:.6}.critical{"
     "stroke:#d55e00;stroke-width:1.8}svg{background:#fff}@media(prefers-color-scheme:dark){svg{"
     "background:#1b1b1b}text{fill:#eee}.message{stroke:#777}}</style>\n";
+
+/// The actions of a rank, in the order in which they are drawn and explained.
+enum class Kind : std::uint8_t { work, send, read, wait };
+constexpr std::array<std::string_view, 4> class_of = {"work", "send", "read", "wait"};
+
+struct Action {
+  Kind kind;
+  double begin, end;
+  int peer;
+};
+
+std::string words_of(const Action& action, int rank) {
+  constexpr std::array<std::string_view, 4> verbs = {"works", "sends to", "reads from",
+                                                     "waits for"};
+  const auto verb = verbs[static_cast<std::size_t>(action.kind)];
+  if (action.kind == Kind::work) return fmt::format("rank {}: {}", rank, verb);
+  return fmt::format("rank {}: {} rank {}", rank, verb, action.peer);
+}
+
+std::vector<Action> actions_of(const ClusterRun& run, std::size_t rank) {
+  std::vector<Action> actions;
+  for (const ClusterEvent& event : run.events[rank]) {
+    actions.push_back({Kind::work, event.begin - event.work, event.begin, 0});
+    actions.push_back({event.is_wait   ? Kind::wait
+                       : event.is_send ? Kind::send
+                                       : Kind::read,
+                       event.begin, event.end, event.peer});
+  }
+  actions.push_back({Kind::work, run.finished[rank] - run.last_work[rank], run.finished[rank], 0});
+  return actions;
+}
+
+/// Actions that are too short to be drawn one by one: their shares stand one above the other.
+class Strip {
+ public:
+  bool empty() const { return times_.empty(); }
+  double begin() const { return begin_; }
+  double end() const { return end_; }
+
+  void add(const Action& action) {
+    if (empty()) times_.assign(class_of.size(), 0), begin_ = action.begin;
+    times_[static_cast<std::size_t>(action.kind)] += action.end - action.begin;
+    end_ = action.end;
+  }
+  /// The share of a kind in all that the rank did.
+  double share(std::size_t kind) const {
+    const double all = std::accumulate(times_.begin(), times_.end(), 0.0);
+    return all > 0 ? times_[kind] / all : 0;
+  }
+  void clear() { times_.clear(); }
+
+ private:
+  std::vector<double> times_;  // by kind
+  double begin_ = 0, end_ = 0;
+};
 
 /// Draws some ranks over time: all, or evenly spaced ones with the slowest rank.
 class Picture {
@@ -38,12 +99,12 @@ class Picture {
         left + width + 40, height, title(), picture_style, title(),
         scenario_.cluster().fabric->description());
     for (const auto& [rank, place] : rows_) svg += lane(rank, place);
-    return svg + messages() + axis(height - 38) + legend(height - 14) + "</svg>\n";
+    return svg + messages() + critical() + axis(height - 38) + legend(height - 14) + "</svg>\n";
   }
 
  private:
   static constexpr int left = 96, top = 62, row = 18, bar = 12, most_rows = 48;
-  static constexpr double width = 900;
+  static constexpr double width = 900, narrowest = 2, widest_strip = 5;
 
   void add_row(int rank) { rows_.emplace(rank, 0); }
   double x(double time) const { return left + time / std::max(run_.time, 1.0) * width; }
@@ -55,38 +116,84 @@ class Picture {
                        way.call.algorithm->name, run_.classes.ranks, scenario_.best().time / 1000);
   }
 
-  std::string bar_of(std::string_view kind, int place, double begin, double end,
-                     const std::string& what) const {
-    if (x(end) - x(begin) < 0.25) return {};
+  std::string bar_of(const Action& action, int rank, int place) const {
     return fmt::format(
         "<rect class=\"{}\" x=\"{:.1f}\" y=\"{}\" width=\"{:.1f}\" height=\"{}\"><title>{}, {:.2f} "
-        "to "
-        "{:.2f} us</title></rect>\n",
-        kind, x(begin), y(place), x(end) - x(begin), bar, what, begin / 1000, end / 1000);
+        "to {:.2f} us</title></rect>\n",
+        class_of[static_cast<std::size_t>(action.kind)], x(action.begin), y(place),
+        x(action.end) - x(action.begin), bar, words_of(action, rank), action.begin / 1000,
+        action.end / 1000);
+  }
+
+  /// Adds the shares of a strip to the outlines of their kinds.
+  void draw(Strip& strip, int place, std::array<std::string, 4>& outlines) const {
+    if (strip.empty()) return;
+    const double from = x(strip.begin()), across = x(strip.end()) - from;
+    double down = y(place);
+    for (std::size_t kind = 0; kind < outlines.size(); ++kind) {
+      const double high = bar * strip.share(kind);
+      if (high > 0)
+        outlines[kind] +=
+            fmt::format("M{:.1f} {:.1f}h{:.1f}v{:.1f}h-{:.1f}", from, down, across, high, across);
+      down += high;
+    }
+    strip.clear();
   }
 
   std::string lane(int rank, int place) const {
     std::string svg =
         fmt::format("<text x=\"12\" y=\"{}\">rank {}</text>\n", y(place) + bar - 1, rank);
-    for (const ClusterEvent& event : run_.events[static_cast<std::size_t>(rank)]) {
-      svg += bar_of("work", place, event.begin - event.work, event.begin,
-                    fmt::format("rank {}: works", rank));
-      const std::string_view kind = event.is_wait ? "wait" : event.is_send ? "send" : "read";
-      const std::string_view words = event.is_wait   ? "waits for"
-                                     : event.is_send ? "sends to"
-                                                     : "reads from";
-      svg += bar_of(kind, place, event.begin, event.end,
-                    fmt::format("rank {}: {} rank {}", rank, words, event.peer));
+    std::array<std::string, 4> outlines;
+    Strip strip;
+    for (const Action& action : actions_of(run_, static_cast<std::size_t>(rank))) {
+      if (x(action.end) - x(action.begin) >= narrowest) {
+        draw(strip, place, outlines);
+        svg += bar_of(action, rank, place);
+        continue;
+      }
+      strip.add(action);
+      if (x(strip.end()) - x(strip.begin()) >= widest_strip) draw(strip, place, outlines);
     }
+    draw(strip, place, outlines);
+    for (std::size_t kind = 0; kind < outlines.size(); ++kind)
+      if (!outlines[kind].empty())
+        svg += fmt::format(
+            "<path class=\"{0}\" d=\"{1}\"><title>rank {2}: many short steps; the share of {0} in "
+            "them is as high as it stands</title></path>\n",
+            class_of[kind], outlines[kind], rank);
     return svg;
   }
 
-  std::string line(std::string_view kind, int from, int to, double begin, double end) const {
-    return fmt::format("<line class=\"{}\" x1=\"{:.1f}\" y1=\"{}\" x2=\"{:.1f}\" y2=\"{}\"/>\n",
-                       kind, x(begin), y(from) + bar / 2, x(end), y(to) + bar / 2);
+  std::string line(int from, int to, double begin, double end) const {
+    return fmt::format(
+        "<line class=\"message\" x1=\"{:.1f}\" y1=\"{}\" x2=\"{:.1f}\" y2=\"{}\"/>\n", x(begin),
+        y(from) + bar / 2, x(end), y(to) + bar / 2);
   }
 
-  /// Messages between the ranks that are drawn, those of the critical path last.
+  /// The middle of a rank's row, or where it would be between the rows of its neighbours.
+  double middle_of(Rank rank) const {
+    const auto next = rows_.lower_bound(rank.value());
+    double place = static_cast<double>(rows_.size()) - 1;
+    if (next != rows_.end()) {
+      place = next->second;
+      if (next->first != rank.value() && next != rows_.begin()) {
+        const auto before = std::prev(next);
+        place -= static_cast<double>(next->first - rank.value()) / (next->first - before->first);
+      }
+    }
+    return top + row * place + bar / 2.0;
+  }
+
+  /// The messages of the critical path, in one stroke each.
+  std::string critical() const {
+    std::string outline;
+    for (const PathHop& hop : path_.hops)
+      outline += fmt::format("M{:.1f} {:.1f}L{:.1f} {:.1f}", x(hop.sent), middle_of(hop.from),
+                             x(hop.received), middle_of(hop.to));
+    return fmt::format("<path class=\"critical\" d=\"{}\"/>\n", outline);
+  }
+
+  /// Messages between the ranks that are drawn.
   std::string messages() const {
     std::string svg;
     for (const auto& [rank, place] : rows_)
@@ -95,13 +202,8 @@ class Picture {
         if (!event.blocked || sender == rows_.end() || !run_.classes.all()) continue;
         const auto& sent = run_.events[static_cast<std::size_t>(sender->first)][event.sent];
         if (x(event.end) - x(sent.end) > 0.25)
-          svg += line("message", sender->second, place, sent.end, event.end);
+          svg += line(sender->second, place, sent.end, event.end);
       }
-    for (const PathHop& hop : path_.hops) {
-      const auto from = rows_.find(hop.from.value()), to = rows_.find(hop.to.value());
-      if (from != rows_.end() && to != rows_.end())
-        svg += line("critical", from->second, to->second, hop.sent, hop.received);
-    }
     return svg;
   }
 
