@@ -239,8 +239,11 @@ class ClusterSimulation {
     leave(actor, peer, free_[index(way_.front())]);
     message.arrival = tail;
     message.moving = slowest;
-    message.queueing = std::max(tail - actor.clock - message.latency - slowest, 0.0);
+    const double queued = tail - actor.clock - message.latency - slowest;
+    message.queueing = queued > tail * rounding ? queued : 0;
   }
+
+  static constexpr double rounding = 1e-12;  // of sums of times
 
   /// Takes a link or a memory as soon as it is free. Returns when that was.
   double take(std::size_t link, double from, double bytes, double moving) {

@@ -6,7 +6,7 @@ How a block is held to what it claims:
 - Every block names its language: `cpp`, `c`, `python`, `sh`, `console`, or `text` for what is no program.
 - A block that stands word for word in a file of docs/example is compiled and run with that file.
 - Blocks of C++ and C are compiled into one program (programs.py), which 2 ranks run.
-- Blocks of Python of one document are one program, from top to bottom, as in a notebook.
+- Blocks of Python of one document are one program, from top to bottom, as in a notebook; those of a notebook, too.
 - Blocks of `sh` run in a folder of their own; each command is also compared with the options, settings, presets
   and targets that exist (commands.py).
 - Commands of a `console` block run, and print what stands below them.
@@ -17,6 +17,7 @@ run. A row that fits no block is an error.
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from dataclasses import dataclass, field
@@ -48,7 +49,7 @@ class Block:
 
 def documents() -> list[Path]:
     skipped = {"build", "node_modules"}
-    found = sorted(ROOT.glob("**/*.md"))
+    found = sorted([*ROOT.glob("**/*.md"), *ROOT.glob("**/*.ipynb")])
     return [
         path
         for path in found
@@ -56,7 +57,17 @@ def documents() -> list[Path]:
     ]
 
 
+def cells_of(text: str, document: str) -> Iterator[Block]:
+    """The cells of a notebook; their line is the number of the cell."""
+    for number, cell in enumerate(json.loads(text)["cells"], start=1):
+        if cell["cell_type"] == "code":
+            yield Block(document, number, "python", "".join(cell["source"]) + "\n")
+
+
 def blocks_of(text: str, document: str) -> Iterator[Block]:
+    if document.endswith(".ipynb"):
+        yield from cells_of(text, document)
+        return
     language, begin, lines = None, 0, text.split("\n")
     for number, line in enumerate(lines, start=1):
         fence = re.match(r"\s*```(.*)$", line)
