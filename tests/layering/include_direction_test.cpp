@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/palette.hpp"
 #include "tests/layering/include_checker.hpp"
 #include "tests/layering/include_rules.hpp"
 #include "tests/layering/repository.hpp"
@@ -75,6 +76,19 @@ TEST(IncludeDirection, AllowsWhatTheDesignAllows) {
           {"tests/unit/ring_test.cpp", "#include <gtest/gtest.h>\n"},
       }),
       IsEmpty());
+}
+
+/// Colours of verbs that stand elsewhere than in the palette: pictures would differ.
+TEST(Pictures, TakeTheColoursOfVerbsFromThePalette) {
+  for (const Source& file : files_of_repository({".cpp", ".hpp"})) {
+    if (!file.path.starts_with("core/") || file.path == "core/base/palette.hpp" ||
+        file.path.starts_with("core/tools/cli/topo/"))
+      continue;
+    for (const std::string_view colour :
+         {palette::copy, palette::reduce, palette::put, palette::signal, palette::wait,
+          palette::notify, palette::slot})
+      EXPECT_EQ(file.text.find(colour), std::string::npos) << file.path << ": " << colour;
+  }
 }
 
 struct Violation {

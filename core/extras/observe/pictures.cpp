@@ -10,6 +10,8 @@
 #include <set>
 
 #include "capstan/observe/exports.hpp"
+#include "core/base/palette.hpp"
+#include "core/base/xml_text.hpp"
 #include "core/extras/observe/times.hpp"
 
 namespace capstan {
@@ -17,29 +19,22 @@ namespace {
 
 constexpr int left = 70, top = 50, row = 30, bar = 18, width = 900;
 
-/// Kinds of steps with their colours (Okabe and Ito's, which the colour-blind tell apart).
+/// Kinds of steps with their colours.
 struct Look {
   std::string_view step, colour;
 };
-constexpr std::array<Look, 8> looks{{{"copy", "#56b4e9"},
-                                     {"reduce", "#0072b2"},
-                                     {"push", "#009e73"},
-                                     {"signal", "#d55e00"},
-                                     {"wait", "#e69f00"},
-                                     {"slot", "#f0e442"},
-                                     {"flush", "#cc79a7"},
-                                     {"notify", "#999999"}}};
+constexpr std::array<Look, 8> looks{{{"copy", palette::copy},
+                                     {"reduce", palette::reduce},
+                                     {"push", palette::put},
+                                     {"signal", palette::signal},
+                                     {"wait", palette::wait},
+                                     {"slot", palette::slot},
+                                     {"flush", palette::notify},
+                                     {"notify", palette::notify}}};
 
 Look look_of(std::string_view step) {
   const auto found = std::ranges::find(looks, step, &Look::step);
-  return found == looks.end() ? Look{step, "#000000"} : *found;
-}
-
-std::string escaped(const std::string& text) {
-  std::string result;
-  for (const char letter : text)
-    result += letter == '<' ? "&lt;" : letter == '&' ? "&amp;" : std::string(1, letter);
-  return result;
+  return found == looks.end() ? Look{step, palette::other} : *found;
 }
 
 /// Draws steps whose times count from the first of them.
@@ -63,7 +58,7 @@ class Picture {
         "font-family=\"sans-serif\" font-size=\"12\">\n"
         "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"
         "<text x=\"{}\" y=\"20\" font-size=\"15\">{}</text>\n",
-        left + width + 30, height, left, escaped(title));
+        left + width + 30, height, left, xml_text(title));
     for (const auto& [rank, number] : rows_)
       svg += fmt::format("<text x=\"10\" y=\"{}\">rank {}</text>\n", top + row * number + bar - 4,
                          rank);
@@ -84,7 +79,7 @@ class Picture {
         "<rect class=\"step\" x=\"{:.1f}\" y=\"{}\" width=\"{:.1f}\" height=\"{}\" "
         "fill=\"{}\"><title>{}, block {}, step {}</title></rect>\n",
         x(begin), top + row * rows_.at(step.rank), std::max(0.8, time / length_ * width), bar,
-        look_of(step.step).colour, escaped(what), step.block, step.number);
+        look_of(step.step).colour, xml_text(what), step.block, step.number);
   }
 
   std::string axis(int y) const {

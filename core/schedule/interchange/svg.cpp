@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "core/base/palette.hpp"
+#include "core/base/xml_text.hpp"
 #include "core/schedule/interchange/formats.hpp"
 
 namespace capstan {
@@ -10,26 +12,15 @@ namespace {
 
 constexpr int column = 26, row = 44, left = 80, top = 56, box = 18;
 
-/// Readable in light and dark mode, and by the colour-blind (the palette of Okabe and Ito).
-constexpr std::string_view style =
-    "<style>text{font:12px sans-serif;fill:#222}.rank{stroke:#bbb}.message{stroke:#888;"
-    "stroke-width:1.2}.copy{fill:#56b4e9}.reduce{fill:#d55e00}.put{fill:#009e73}.signal{fill:"
-    "#f0e442}.wait{fill:#cc79a7}svg{background:#fff}@media(prefers-color-scheme:dark){svg{"
-    "background:#1b1b1b}text{fill:#eee}.rank{stroke:#555}.message{stroke:#aaa}}</style>\n";
-
-std::string escaped(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    if (c == '<')
-      result += "&lt;";
-    else if (c == '>')
-      result += "&gt;";
-    else if (c == '&')
-      result += "&amp;";
-    else
-      result += c;
-  }
-  return result;
+/// Readable in light and dark mode.
+std::string style() {
+  return fmt::format(
+      "<style>text{{font:12px sans-serif;fill:#222}}.rank{{stroke:#bbb}}.message{{stroke:#888;"
+      "stroke-width:1.2}}.copy{{fill:{}}}.reduce{{fill:{}}}.put{{fill:{}}}.signal{{fill:{}}}"
+      ".wait{{fill:{}}}svg{{background:#fff}}@media(prefers-color-scheme:dark){{svg{{"
+      "background:#1b1b1b}}text{{fill:#eee}}.rank{{stroke:#555}}.message{{stroke:#aaa}}}}</"
+      "style>\n",
+      palette::copy, palette::reduce, palette::put, palette::signal, palette::wait);
 }
 
 int x_of(int time) {
@@ -64,7 +55,7 @@ std::string lane(const Schedule& schedule, const std::vector<int>& times, int wi
         "<rect class=\"{}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"3\"><title>{}: {}"
         "</title></rect>\n",
         name_of(step.verb), x_of(times[i]), y - box / 2, box, box, i,
-        escaped(to_string(schedule, step)));
+        xml_text(to_string(schedule, step)));
   }
   return text;
 }
@@ -81,7 +72,7 @@ std::string to_svg(const ScheduleSet& set) {
   std::string text = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
       "height=\"{1}\" role=\"img\">\n<title>{2}</title>\n{3}<text x=\"12\" y=\"22\">{2}</text>\n",
-      width, height, escaped(title_of(set)), style);
+      width, height, xml_text(title_of(set)), style());
   for (const MatchedMessage& message : matched_messages(set.schedules))
     text += fmt::format(
         "<line class=\"message\" x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\"><title>{} elements"

@@ -5,32 +5,32 @@
 #include <map>
 #include <set>
 
+#include "core/base/palette.hpp"
+#include "core/base/xml_text.hpp"
 #include "core/tools/cli/explain/report.hpp"
-#include "core/tools/cli/xml_text.hpp"
 
 namespace capstan::cli {
 namespace {
 
-/// The name and the colour (Okabe and Ito's, which the colour-blind tell apart) of a kind of
-/// operation.
+/// The name and the colour of a kind of operation.
 struct Look {
   std::string_view name, colour;
 };
 Look look_of(OpCode code) {
   switch (code) {
     case OpCode::gather:
-      return {"copy or reduce", "#0072b2"};
+      return {"copy or reduce", palette::reduce};
     case OpCode::push:
-      return {"push to another host", "#009e73"};
+      return {"push to another host", palette::put};
     case OpCode::flush:
     case OpCode::notify:
-      return {"flush or notify", "#cc79a7"};
+      return {"flush or notify", palette::notify};
     case OpCode::signal:
-      return {"signal", "#d55e00"};
+      return {"signal", palette::signal};
     case OpCode::wait:
       break;
   }
-  return {"wait", "#e69f00"};
+  return {"wait", palette::wait};
 }
 
 /// Draws the spans of one call.

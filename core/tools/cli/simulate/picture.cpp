@@ -10,17 +10,23 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/palette.hpp"
 #include "core/tools/cli/simulate/scenario.hpp"
 
 namespace capstan::cli {
 namespace {
 
-/// Readable in light and dark mode, and by the colour-blind (the palette of Okabe and Ito).
-constexpr std::string_view picture_style =
-    "<style>text{font:12px sans-serif;fill:#222}.head{font-size:15px}.work{fill:#0072b2}.send{fill:"
-    "#009e73}.read{fill:#56b4e9}.wait{fill:#e69f00}.message{stroke:#999;stroke-width:.6}.critical{"
-    "stroke:#d55e00;stroke-width:1.8}svg{background:#fff}@media(prefers-color-scheme:dark){svg{"
-    "background:#1b1b1b}text{fill:#eee}.message{stroke:#777}}</style>\n";
+/// Readable in light and dark mode.
+std::string style_of_picture() {
+  return fmt::format(
+      "<style>text{{font:12px sans-serif;fill:#222}}.head{{font-size:15px}}.work{{fill:{}}}"
+      ".send{{fill:{}}}.read{{fill:{}}}.wait{{fill:{}}}.message{{stroke:#999;stroke-width:.6}}"
+      ".critical{{stroke:{};stroke-width:1.8}}svg{{background:#fff}}"
+      "@media(prefers-color-scheme:dark){{svg{{background:#1b1b1b}}text{{fill:#eee}}"
+      ".message{{stroke:#777}}.critical{{stroke:{}}}}}</style>\n",
+      palette::reduce, palette::put, palette::copy, palette::wait, palette::critical,
+      palette::critical_in_the_dark);
+}
 
 /// The actions of a rank, in the order in which they are drawn and explained.
 enum class Kind : std::uint8_t { work, send, read, wait };
@@ -96,7 +102,7 @@ class Picture {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" role=\"img\">\n"
         "<title>{}</title>\n{}<text class=\"head\" x=\"12\" y=\"24\">{}</text>\n"
         "<text x=\"12\" y=\"44\">{}</text>\n",
-        left + width + 40, height, title(), picture_style, title(),
+        left + width + 40, height, title(), style_of_picture(), title(),
         scenario_.cluster().fabric->description());
     for (const auto& [rank, place] : rows_) svg += lane(rank, place);
     return svg + messages() + critical() + axis(height - 38) + legend(height - 14) + "</svg>\n";

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <map>
 
+#include "core/base/xml_text.hpp"
 #include "core/tools/cli/topo/scene.hpp"
-#include "core/tools/cli/xml_text.hpp"
 
 namespace capstan::cli {
 namespace {

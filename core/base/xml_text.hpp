@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace capstan::cli {
+namespace capstan {
 
 /// Text as it is written in XML: "->" as "-&gt;".
 inline std::string xml_text(std::string_view text) {
@@ -18,4 +18,4 @@ inline std::string xml_text(std::string_view text) {
   return safe;
 }
 
-}  // namespace capstan::cli
+}  // namespace capstan
