@@ -58,7 +58,7 @@ endmacro()
 
 set(_text "Ranks, each with a buffer, all-reduce, broadcast, gather, scatter or exchange it
 over shared memory and networks. Schedules are data: proven, shown and explained.")
-set(_loaded SUGGESTS libfabric1 libpmix2) # where they are found at run time
+set(_loaded SUGGESTS libfabric1 libpmix2 libibverbs1) # where they are found at run time
 string(REPLACE "." ";" _next ${CAPSTAN_PYTHON_VERSION})
 list(GET _next 1 _next)
 math(EXPR _next "${_next} + 1")

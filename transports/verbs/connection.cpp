@@ -58,8 +58,8 @@ Connection::Connection(const Device& device, SendQueue queue, Pieces& own, Piece
   state.port_num = device.port_number;
   state.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
   require_success(
-      ::ibv_modify_qp(queue_.queue_pair(), &state,
-                      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+      library().modify_qp(queue_.queue_pair(), &state,
+                          IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
       "ibv_modify_qp to INIT");
 }
 
@@ -82,9 +82,9 @@ bool Connection::establish(const VerbsAddress& peer, const EndInfo& end,
   state.min_rnr_timer = pause_for_room;
   state.ah_attr = device_->route_to(peer);
   const int error =
-      ::ibv_modify_qp(queue_.queue_pair(), &state,
-                      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                          IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+      library().modify_qp(queue_.queue_pair(), &state,
+                          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                              IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
   if (error == ETIMEDOUT) return false;
   require_success(error, "ibv_modify_qp to RTR");
   // Soft-RoCE may take a retried read of several packets for an error (Linux 6.1).
@@ -97,10 +97,11 @@ bool Connection::establish(const VerbsAddress& peer, const EndInfo& end,
   state.max_rd_atomic = static_cast<std::uint8_t>(std::clamp(
       end.reads, 1U,
       std::clamp(static_cast<std::uint32_t>(device_->limits.max_qp_init_rd_atom), 1U, most_reads)));
-  require_success(::ibv_modify_qp(queue_.queue_pair(), &state,
-                                  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-                                      IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
-                  "ibv_modify_qp to RTS");
+  require_success(
+      library().modify_qp(queue_.queue_pair(), &state,
+                          IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                              IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
+      "ibv_modify_qp to RTS");
   remote_ = end.mirror;
   keys_.resize(mirror_->count());
   keys_[0] = {Key::State::known, end.key};

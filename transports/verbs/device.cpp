@@ -20,37 +20,48 @@ namespace {
 
 constexpr std::size_t most_gids = 512;
 
+/// The function that the library exports knows the fields before port_cap_flags2.
+int query_port(Device& device) {
+  device.port = {};
+  return library().query_port(device.context.get(), device.port_number,
+                              reinterpret_cast<_compat_ibv_port_attr*>(&device.port));
+}
+
 /// Calls `visit` with each port of each device until it returns true. Returns why devices could not
 /// be opened, or an empty text.
 std::string visit_ports(const std::function<bool(Device&)>& visit) {
   // Without this, a fork would take pinned pages away from the parent on kernels before 5.12.
-  [[maybe_unused]] static const int fork_is_safe = ::ibv_fork_init();
+  try {
+    [[maybe_unused]] static const int fork_is_safe = library().fork_init();
+  } catch (const SystemError& error) {
+    return error.what();
+  }
 
   int count = 0;
   errno = 0;
-  ibv_device** list = ::ibv_get_device_list(&count);
+  ibv_device** list = library().get_device_list(&count);
   if (!list || count == 0) {
     const std::string reason = errno != 0 ? fmt::format(" ({})", std::strerror(errno)) : "";
-    if (list) ::ibv_free_device_list(list);
+    if (list) library().free_device_list(list);
     return fmt::format(
         "no RDMA device: the kernel offers none{}; load the driver of the network card, or let the "
         "container see /dev/infiniband",
         reason);
   }
-  const std::unique_ptr<ibv_device*, Destroyer<ibv_free_device_list>> owner{list};
+  const std::unique_ptr<ibv_device*, Destroyer<&Library::free_device_list>> owner{list};
   std::string refused;
   for (ibv_device* each : std::span{list, static_cast<std::size_t>(count)}) {
     Device device;
-    device.context.reset(::ibv_open_device(each));
-    if (!device.context || ::ibv_query_device(device.context.get(), &device.limits) != 0) {
-      refused += fmt::format("no RDMA device: {} cannot be opened: {}", ::ibv_get_device_name(each),
-                             std::strerror(errno));
+    device.context.reset(library().open_device(each));
+    if (!device.context || library().query_device(device.context.get(), &device.limits) != 0) {
+      refused += fmt::format("no RDMA device: {} cannot be opened: {}",
+                             library().get_device_name(each), std::strerror(errno));
       continue;
     }
     for (int port = 1; port <= device.limits.phys_port_cnt; ++port) {
       device.port_number = static_cast<std::uint8_t>(port);
-      device.name = fmt::format("{}:{}", ::ibv_get_device_name(each), port);
-      if (::ibv_query_port(device.context.get(), device.port_number, &device.port) != 0) continue;
+      device.name = fmt::format("{}:{}", library().get_device_name(each), port);
+      if (query_port(device) != 0) continue;
       if (visit(device)) return "";
     }
   }
@@ -60,10 +71,10 @@ std::string visit_ports(const std::function<bool(Device&)>& visit) {
 /// Why this port cannot reach ranks, or nothing; then sets its GID.
 std::optional<std::string> obstacle_of(Device& device, int gid_index) {
   if (device.port.state != IBV_PORT_ACTIVE)
-    return fmt::format("{} is {}", device.name, ::ibv_port_state_str(device.port.state));
+    return fmt::format("{} is {}", device.name, library().port_state_str(device.port.state));
   std::array<ibv_gid_entry, most_gids> table{};
-  const ssize_t entries =
-      ::ibv_query_gid_table(device.context.get(), table.data(), table.size(), 0);
+  const ssize_t entries = library().query_gid_table(device.context.get(), table.data(),
+                                                    table.size(), 0, sizeof table[0]);
   const auto used = std::span{table}.first(entries > 0 ? static_cast<std::size_t>(entries) : 0);
   const auto gid = choose_gid(used, device.port_number, gid_index);
   if (!gid && gid_index >= 0)
@@ -108,7 +119,7 @@ Device Device::open(Rank self, const VerbsOptions& options) {
   }
   const std::string folder = chosen->context->device->ibdev_path;
   chosen->is_software = !std::filesystem::exists(folder + "/device");
-  chosen->domain.reset(made(::ibv_alloc_pd(chosen->context.get()), "ibv_alloc_pd"));
+  chosen->domain.reset(made(library().alloc_pd(chosen->context.get()), "ibv_alloc_pd"));
   return std::move(*chosen);
 }
 

@@ -2,6 +2,7 @@
 #include "transports/verbs/device_registrar.hpp"
 
 #include "core/platform/device/gpu_direct_probes.hpp"
+#include "transports/verbs/library.hpp"
 
 namespace capstan::verbs {
 namespace {
@@ -27,9 +28,9 @@ GpuDirectFunctions& DeviceRegistrar::functions() {
   else if (device_driver("HIP"))
     report.vendor = GpuVendor::amd;
   functions_ = load_gpu_direct(report);
-  functions_->reg_mr = &::ibv_reg_mr;
-  functions_->reg_dmabuf_mr = &::ibv_reg_dmabuf_mr;
-  functions_->dereg_mr = &::ibv_dereg_mr;
+  functions_->reg_mr = library().reg_mr;
+  functions_->reg_dmabuf_mr = library().reg_dmabuf_mr;
+  functions_->dereg_mr = library().dereg_mr;
   if (use_ == GpuDirectUse::always)
     functions_->dma_buf_obstacle = functions_->peer_memory_obstacle = {};
   return *functions_;

@@ -33,8 +33,8 @@ Greeter::Greeter(const Device& device, int ranks, const JobKey::TransportId& id)
              std::clamp<std::size_t>(static_cast<std::size_t>(ranks) * 2, 32, 1024) + sends,
              IBV_ACCESS_LOCAL_WRITE),
       receives_(slots_.size() - sends),
-      completions_(made(::ibv_create_cq(device.context.get(), static_cast<int>(slots_.size()),
-                                        nullptr, nullptr, 0),
+      completions_(made(library().create_cq(device.context.get(), static_cast<int>(slots_.size()),
+                                            nullptr, nullptr, 0),
                         "ibv_create_cq")),
       handles_(ranks) {
   ibv_qp_init_attr wanted{};
@@ -46,7 +46,7 @@ Greeter::Greeter(const Device& device, int ranks, const JobKey::TransportId& id)
                 .max_send_sge = 1,
                 .max_recv_sge = 1,
                 .max_inline_data = 0};
-  queue_pair_.reset(made(::ibv_create_qp(device.domain.get(), &wanted), "ibv_create_qp"));
+  queue_pair_.reset(made(library().create_qp(device.domain.get(), &wanted), "ibv_create_qp"));
   make_ready();
   for (std::size_t slot = 0; slot < receives_; ++slot) offer(slot);
   for (std::size_t slot = receives_; slot < slots_.size(); ++slot) free_.push_back(slot);
@@ -57,13 +57,14 @@ void Greeter::make_ready() {
   state.qp_state = IBV_QPS_INIT;
   state.port_num = device_->port_number;
   state.qkey = key_of(id_);
-  require_success(::ibv_modify_qp(queue_pair_.get(), &state,
-                                  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY),
+  require_success(library().modify_qp(queue_pair_.get(), &state,
+                                      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY),
                   "ibv_modify_qp to INIT");
   state.qp_state = IBV_QPS_RTR;
-  require_success(::ibv_modify_qp(queue_pair_.get(), &state, IBV_QP_STATE), "ibv_modify_qp to RTR");
+  require_success(library().modify_qp(queue_pair_.get(), &state, IBV_QP_STATE),
+                  "ibv_modify_qp to RTR");
   state.qp_state = IBV_QPS_RTS;
-  require_success(::ibv_modify_qp(queue_pair_.get(), &state, IBV_QP_STATE | IBV_QP_SQ_PSN),
+  require_success(library().modify_qp(queue_pair_.get(), &state, IBV_QP_STATE | IBV_QP_SQ_PSN),
                   "ibv_modify_qp to RTS");
 }
 
@@ -79,7 +80,7 @@ void Greeter::offer(std::size_t slot) {
 void Greeter::greet(Rank rank, const VerbsAddress& peer, const Greeting& greeting) {
   if (!handles_[rank]) {
     ibv_ah_attr route = device_->route_to(peer);
-    ibv_ah* handle = ::ibv_create_ah(device_->domain.get(), &route);
+    ibv_ah* handle = library().create_ah(device_->domain.get(), &route);
     if (!handle && errno == ETIMEDOUT) return;  // the kernel's address resolution lost a packet
     handles_[rank].reset(made(handle, "ibv_create_ah"));
   }

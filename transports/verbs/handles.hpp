@@ -8,26 +8,29 @@
 #include <string_view>
 
 #include "core/platform/net/system_call.hpp"
+#include "transports/verbs/library.hpp"
 
 namespace capstan::verbs {
 
+/// Calls a function of the library, which made the object, and so is loaded.
 template <auto destroy>
 struct Destroyer {
   template <class Object>
   void operator()(Object* object) const {
-    destroy(object);
+    (library().*destroy)(object);
   }
 };
 
 /// Objects of libibverbs, destroyed with their owner. An object must outlive those made from it.
-using Context = std::unique_ptr<ibv_context, Destroyer<ibv_close_device>>;
-using ProtectionDomain = std::unique_ptr<ibv_pd, Destroyer<ibv_dealloc_pd>>;
-using CompletionChannel = std::unique_ptr<ibv_comp_channel, Destroyer<ibv_destroy_comp_channel>>;
-using CompletionQueue = std::unique_ptr<ibv_cq, Destroyer<ibv_destroy_cq>>;
-using SharedReceiveQueue = std::unique_ptr<ibv_srq, Destroyer<ibv_destroy_srq>>;
-using QueuePair = std::unique_ptr<ibv_qp, Destroyer<ibv_destroy_qp>>;
-using AddressHandle = std::unique_ptr<ibv_ah, Destroyer<ibv_destroy_ah>>;
-using MemoryRegion = std::unique_ptr<ibv_mr, Destroyer<ibv_dereg_mr>>;
+using Context = std::unique_ptr<ibv_context, Destroyer<&Library::close_device>>;
+using ProtectionDomain = std::unique_ptr<ibv_pd, Destroyer<&Library::dealloc_pd>>;
+using CompletionChannel =
+    std::unique_ptr<ibv_comp_channel, Destroyer<&Library::destroy_comp_channel>>;
+using CompletionQueue = std::unique_ptr<ibv_cq, Destroyer<&Library::destroy_cq>>;
+using SharedReceiveQueue = std::unique_ptr<ibv_srq, Destroyer<&Library::destroy_srq>>;
+using QueuePair = std::unique_ptr<ibv_qp, Destroyer<&Library::destroy_qp>>;
+using AddressHandle = std::unique_ptr<ibv_ah, Destroyer<&Library::destroy_ah>>;
+using MemoryRegion = std::unique_ptr<ibv_mr, Destroyer<&Library::dereg_mr>>;
 
 /// Returns `object`; throws SystemError if it is null.
 template <class Object>

@@ -20,7 +20,7 @@ namespace {
 }  // namespace
 
 ibv_mr* pin(ibv_pd* domain, void* memory, std::uint64_t size, int access) {
-  ibv_mr* region = ::ibv_reg_mr(domain, memory, size, access);
+  ibv_mr* region = library().reg_mr(domain, memory, size, access);
   if (!region) refuse_to_pin(size);
   return region;
 }
@@ -43,7 +43,7 @@ const ibv_mr& Pieces::at(std::uint64_t piece) {
 }
 
 MemoryKeys CallerRegistrar::register_memory(AddressRange range) {
-  ibv_mr* region = ::ibv_reg_mr(domain_, range.data(), range.size().value(), access_);
+  ibv_mr* region = library().reg_mr(domain_, range.data(), range.size().value(), access_);
   if (!region && errno == EFAULT)
     throw InvalidArgument(fmt::format("{} at {} cannot be given to the device",
                                       readable(range.size()), range.data()));
@@ -52,7 +52,7 @@ MemoryKeys CallerRegistrar::register_memory(AddressRange range) {
 }
 
 void CallerRegistrar::deregister_memory(const MemoryKeys& keys) noexcept {
-  ::ibv_dereg_mr(static_cast<ibv_mr*>(keys.handle));
+  library().dereg_mr(static_cast<ibv_mr*>(keys.handle));
 }
 
 }  // namespace capstan::verbs

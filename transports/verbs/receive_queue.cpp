@@ -13,7 +13,7 @@ ReceiveQueue::ReceiveQueue(const Device& device, int depth)
   ibv_srq_init_attr wanted{};
   wanted.attr.max_wr = static_cast<std::uint32_t>(slots_.size());
   wanted.attr.max_sge = 1;
-  queue_.reset(made(::ibv_create_srq(device.domain.get(), &wanted), "ibv_create_srq"));
+  queue_.reset(made(library().create_srq(device.domain.get(), &wanted), "ibv_create_srq"));
   for (std::uint64_t slot = 0; slot < slots_.size(); ++slot) free_.push_back(slot);
   replenish();
 }

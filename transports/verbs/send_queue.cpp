@@ -16,11 +16,11 @@ SendQueue::SendQueue(const Device& device, ibv_cq* completions, ibv_srq* receive
   wanted.cap.max_send_wr = shape_.depth;
   wanted.cap.max_send_sge = 1;
   wanted.cap.max_inline_data = shape_.inline_data ? most_short : 0;
-  queue_pair_.reset(::ibv_create_qp(device.domain.get(), &wanted));
+  queue_pair_.reset(library().create_qp(device.domain.get(), &wanted));
   if (!queue_pair_ && shape_.inline_data) {  // this device may lack inline data
     shape_.inline_data = false;
     wanted.cap.max_inline_data = 0;
-    queue_pair_.reset(::ibv_create_qp(device.domain.get(), &wanted));
+    queue_pair_.reset(library().create_qp(device.domain.get(), &wanted));
   }
   made(queue_pair_.get(), "ibv_create_qp", "the device may be out of queue pairs: rdma resource");
   if (shape_.inline_data) return;

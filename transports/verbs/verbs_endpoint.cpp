@@ -58,11 +58,12 @@ VerbsEndpoint::VerbsEndpoint(Rank self, int ranks, std::span<std::byte> segment,
       device_(Device::open(self, options)),
       address_(VerbsAddress::of_this_process(Bytes{segment.size()}, options.piece)),
       receive_queue_(device_, std::max(least_arrivals, arrivals_per_rank * ranks)),
-      channel_(made(::ibv_create_comp_channel(device_.context.get()), "ibv_create_comp_channel")),
-      completions_(made(::ibv_create_cq(device_.context.get(),
-                                        completions_for(device_, ranks, options.send_depth,
-                                                        receive_queue_.depth()),
-                                        nullptr, channel_.get(), 0),
+      channel_(
+          made(library().create_comp_channel(device_.context.get()), "ibv_create_comp_channel")),
+      completions_(made(library().create_cq(device_.context.get(),
+                                            completions_for(device_, ranks, options.send_depth,
+                                                            receive_queue_.depth()),
+                                            nullptr, channel_.get(), 0),
                         "ibv_create_cq")),
       own_(device_.domain.get(), segment.data(), Bytes{segment.size()}, options.piece, 0),
       source_registrar_(device_.domain.get(), IBV_ACCESS_REMOTE_READ),
@@ -241,7 +242,7 @@ void VerbsEndpoint::take(const ibv_wc& completion) {
     connection.complete(completion.wr_id);
   } else {
     connection.lose(fmt::format("cannot be reached any more ({}): {}",
-                                ::ibv_wc_status_str(completion.status),
+                                library().wc_status_str(completion.status),
                                 explain(completion.status)));
   }
   connection.flush();
@@ -364,7 +365,8 @@ void VerbsEndpoint::leave() {
 void VerbsEndpoint::arm() {
   ibv_cq* queue = nullptr;
   void* unused = nullptr;
-  while (::ibv_get_cq_event(channel_.get(), &queue, &unused) == 0) ::ibv_ack_cq_events(queue, 1);
+  while (library().get_cq_event(channel_.get(), &queue, &unused) == 0)
+    library().ack_cq_events(queue, 1);
   require_success(::ibv_req_notify_cq(completions_.get(), 0), "ibv_req_notify_cq");
 }
 
