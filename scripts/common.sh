@@ -56,3 +56,9 @@ run_logged() {
   fi
   return "$status"
 }
+
+# The mirror that apt uses here; nothing where its settings name none.
+debian_mirror() {
+  cat /etc/apt/sources.list /etc/apt/sources.list.d/{debian,ubuntu}.sources 2>/dev/null |
+    sed -nE 's/^(URIs:|deb( \[[^]]*\])?) *([^ ]*).*/\3/p' | sed -n 1p || true
+}

@@ -77,8 +77,7 @@ in_root() {
 make_root() {
   local codename mirror setting
   codename=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
-  mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/{debian,ubuntu}.sources 2>/dev/null |
-    sed -nE 's/^(URIs:|deb( \[[^]]*\])?) *([^ ]*).*/\3/p' | sed -n 1p) || true
+  mirror=$(debian_mirror)
   run_logged package-root unshare --mount \
     debootstrap --variant=minbase "$codename" "$1" ${mirror:+"$mirror"} ||
     fail "could not make a system of $codename"

@@ -25,9 +25,12 @@ struct WideByte {
   std::uint8_t bits;
 };
 
-/// Elements that are twice as wide in registers as in memory fill two registers.
+/// Elements that are twice as wide in registers as in memory fill two registers. Constructors that
+/// the compiler makes would not be compiled for the target, which GCC refuses on Arm.
 template <class V>
 struct Pair {
+  HWY_INLINE Pair() {}
+  HWY_INLINE Pair(V a, V b) : first(a), second(b) {}
   V first, second;
 };
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "capstan/error.hpp"
 #include "core/platform/net/log.hpp"
@@ -88,6 +89,7 @@ void CallLog::note(const Call& call, const CallMark& mark) {
   if (find_note(control, key_of(mark))) return;
   CallNote& note = control.notes[next_note_++ % Control::note_count];
   note.key.store(0, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);  // a reader that sees a new word sees this 0
   const std::string name = call.user ? call.user->name : "";
   note.name[name.copy(note.name, CallNote::name_room - 1)] = '\0';
   note.counts = call.shape.counts.size();
@@ -101,7 +103,11 @@ CallDetails CallLog::details_of(const Control& control, const CallMark& mark) co
   if (!note) return {};
   const char* const end = std::find(note->name, note->name + CallNote::name_room, '\0');
   const std::size_t room = std::min<std::size_t>(note->counts, CallNote::count_room);
-  return {.operation = printable({note->name, end}), .counts = {note->count, note->count + room}};
+  CallDetails details{.operation = printable({note->name, end}),
+                      .counts = {note->count, note->count + room}};
+  std::atomic_thread_fence(std::memory_order_acquire);
+  const bool is_whole = note->key.load(std::memory_order_relaxed) == key_of(mark);
+  return is_whole ? details : CallDetails{};
 }
 
 /// " (the count of rank 2 is 3 on rank 0 and 4 on rank 1)", where counts are what differs.

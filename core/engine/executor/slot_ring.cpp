@@ -2,6 +2,7 @@
 #include "core/engine/executor/slot_ring.hpp"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -15,7 +16,7 @@ namespace capstan {
 namespace {
 
 void populate(const std::byte* segment, Bytes begin, Bytes length, int advice) {
-  constexpr std::uint64_t page = 4096;
+  static const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   const std::uint64_t first = begin.value() / page * page;
   ::madvise(const_cast<std::byte*>(segment) + first, (begin + length).value() - first, advice);
 }
