@@ -7,6 +7,8 @@
 
 #include <cstring>
 #include <filesystem>
+#include <future>
+#include <vector>
 
 #include "capstan/backends/communicator_backend.hpp"
 #include "tests/backends/contract.hpp"
@@ -198,6 +200,40 @@ TEST(Mock, AWorkMayBeWaitedForByAFuture) {
   auto future = a->start_barrier().future();
   b->barrier();
   EXPECT_EQ(future.wait_for(std::chrono::seconds{60}), std::future_status::ready);
+}
+
+/// Operations that end at one time, with no thread in a call: the callback of each waits for the
+/// future of the next.
+TEST(Mock, CallbacksOnItsThreadMayWaitForFutures) {
+  const auto a = create_backend("mock", bounded(2, 0, "callbacks"));
+  const auto b = create_backend("mock", bounded(2, 1, "callbacks"));
+  constexpr std::size_t count = 4;
+  std::vector<Work> works;
+  for (std::size_t i = 0; i < count; ++i) works.push_back(a->start_barrier());
+  std::vector<std::future<void>> ends(count);
+  for (std::size_t i = 1; i < count; ++i) ends[i] = works[i].future();
+  std::vector<std::promise<bool>> waited(count - 1);
+  for (std::size_t i = 0; i + 1 < count; ++i)
+    works[i].on_complete([&, i](const Work&) {
+      const auto found = ends[i + 1].wait_for(std::chrono::seconds{20});
+      waited[i].set_value(found == std::future_status::ready);
+    });
+  for (std::size_t i = 0; i < count; ++i) b->barrier();
+  for (auto& each : waited) EXPECT_TRUE(each.get_future().get());
+}
+
+TEST(Mock, AnOperationThatACallbackStartsIsProgressed) {
+  const auto a = create_backend("mock", bounded(2, 0, "starts"));
+  const auto b = create_backend("mock", bounded(2, 1, "starts"));
+  std::promise<bool> ended;
+  const Work first = a->start_barrier();
+  first.ensure_progress();
+  first.on_complete([&](const Work&) {
+    const auto found = a->start_barrier().future().wait_for(std::chrono::seconds{20});
+    ended.set_value(found == std::future_status::ready);
+  });
+  for (int i = 0; i < 2; ++i) b->barrier();
+  EXPECT_TRUE(ended.get_future().get());
 }
 
 TEST(Requirement, T21_AFactoryMakesABackendByItsNameMockByDefault) {

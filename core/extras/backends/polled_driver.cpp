@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <system_error>
 #include <utility>
 
 #include "capstan/backends/errors.hpp"
@@ -34,19 +36,24 @@ Work PolledDriver::start(std::string text, std::optional<Operation::Output> outp
   const std::lock_guard lock{mutex_};
   pending_.push_back(
       {operation, std::move(progress), std::move(finish), Deadline::in(options_.timeout)});
+  if (!threads_.empty() && !leader_) hand_over();
   return Work{operation};
 }
 
 void PolledDriver::close(const std::string& reason) {
-  std::jthread thread;
+  std::vector<std::jthread> threads;
   std::list<Pending> pending;
   {
     const std::lock_guard lock{mutex_};
-    thread = std::move(thread_);
+    stop_.request_stop();
+    threads.swap(threads_);
     pending.swap(pending_);
   }
-  thread.request_stop();
-  if (thread.get_id() == std::this_thread::get_id()) thread.detach();
+  const bool in_callback = std::ranges::any_of(threads, [](const std::jthread& thread) {
+    return thread.get_id() == std::this_thread::get_id();
+  });
+  if (in_callback)  // others may be in callbacks that wait for this one
+    for (std::jthread& thread : threads) thread.detach();
   for (const Pending& each : pending)
     each.operation->fail(std::make_exception_ptr(
         Aborted(fmt::format("{}: {}: {}", options_.owner, each.operation->text(), reason))));
@@ -111,9 +118,17 @@ std::optional<PolledDriver::Ended> PolledDriver::next_ended() {
 /// wait in the callback, then announces.
 bool PolledDriver::announce() {
   bool any = false;
-  for (; const auto ended = next_ended(); any = true)
-    ended->error ? ended->operation->fail(ended->error)
-                 : ended->operation->complete(ended->message);
+  for (; const auto ended = next_ended(); any = true) {
+    const auto callbacks = ended->operation->settle(ended->error, ended->message);
+    if (callbacks.empty()) continue;
+    {
+      const std::lock_guard lock{mutex_};
+      if (leader_ == std::this_thread::get_id()) leader_.reset();
+      if (!leader_ && !threads_.empty() && !pending_.empty()) hand_over();
+    }
+    for (const auto& callback : callbacks) callback(*ended->operation);
+    if (process_ != ::getpid()) return true;  // a callback has forked: the parent continues
+  }
   return any;
 }
 
@@ -140,10 +155,52 @@ void PolledDriver::ensure_progress() {
   require_own_process();
   if (!options_.no_thread.empty()) throw NotSupported(options_.owner, options_.no_thread);
   const std::lock_guard lock{mutex_};
-  if (thread_.joinable()) return;
-  thread_ = std::jthread{[self = shared_from_this()](const std::stop_token& stop) {
-    self->drive([&] { return stop.stop_requested(); }, Deadline::never());
-  }};
+  if (threads_.empty() && !stop_.stop_requested()) add_thread();
+}
+
+/// Under the lock.
+void PolledDriver::add_thread() {
+  threads_.emplace_back([self = shared_from_this()] { self->run_thread(); });
+}
+
+/// Under the lock: no thread tests operations, and one is to. Where the system gives no more
+/// threads, that is one whose callback has ended.
+void PolledDriver::hand_over() try {
+  if (threads_waiting_ == 0 && !stop_.stop_requested()) add_thread();
+  work_.notify_one();
+} catch (const std::system_error&) {
+}
+
+void PolledDriver::run_thread() {
+  const std::stop_token stop = stop_.get_token();
+  std::unique_lock lock{mutex_};
+  while (!stop.stop_requested()) {
+    ++threads_waiting_;
+    const bool has_work = work_.wait(lock, stop, [this] { return !leader_ && !pending_.empty(); });
+    --threads_waiting_;
+    if (!has_work) return;
+    leader_ = std::this_thread::get_id();
+    lock.unlock();
+    lead();
+    if (process_ != ::getpid()) return;
+    lock.lock();
+    if (leader_ == std::this_thread::get_id()) leader_.reset();
+  }
+}
+
+/// Tests operations until there are none, or another thread does so, as this one has run callbacks.
+void PolledDriver::lead() {
+  const auto leads = [this] {
+    const std::lock_guard lock{mutex_};
+    return leader_ == std::this_thread::get_id() && !pending_.empty();
+  };
+  Backoff backoff;
+  while (process_ == ::getpid() && leads() && !stop_.stop_requested()) {
+    if (test_all())
+      backoff.reset();
+    else
+      backoff.wait(Deadline::never());
+  }
 }
 
 void PolledDriver::require_own_process() const {

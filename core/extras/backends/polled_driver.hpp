@@ -4,14 +4,17 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "capstan/work.hpp"
 
@@ -31,7 +34,10 @@ class NativeOperation {
   virtual std::string missing() const { return {}; }
 };
 
-/// Moves operations of another library on by asking it whether they have ended.
+/// Progresses operations of another library by asking it whether they have ended. Callers do so
+/// while they wait, and so does a thread, once ensure_progress() has been called. A thread that
+/// runs callbacks leaves that to another one, which is started when it is needed: callbacks may
+/// wait for anything.
 class PolledDriver : public Driver, public std::enable_shared_from_this<PolledDriver> {
  public:
   struct Options {
@@ -85,13 +91,21 @@ class PolledDriver : public Driver, public std::enable_shared_from_this<PolledDr
   std::optional<Ended> test(Pending& pending) const;
   std::optional<Ended> next_ended();
   bool announce();
+  void add_thread();
+  void hand_over();
+  void run_thread();
+  void lead();
 
   const Options options_;
   const pid_t process_ = ::getpid();
   std::mutex mutex_;  // of all that follows
   std::list<Pending> pending_;
-  std::deque<Ended> ended_;  // not announced yet
-  std::jthread thread_;
+  std::deque<Ended> ended_;           // not announced yet
+  std::condition_variable_any work_;  // wakes a thread
+  std::stop_source stop_;             // of the threads
+  std::vector<std::jthread> threads_;
+  int threads_waiting_ = 0;                  // for operations
+  std::optional<std::thread::id> leader_{};  // the thread that tests operations
 };
 
 }  // namespace capstan
