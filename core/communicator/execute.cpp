@@ -170,10 +170,10 @@ void end_of_wait(const Work& work, Deadline deadline, const std::stop_token& sto
   if (work.has_ended()) return work.wait();
   if (stop.stop_requested())
     throw Cancelled(
-        fmt::format("a stop was requested while {} was awaited; it goes on", work.describe()));
-  throw DeadlineExceeded(
-      fmt::format("{} did not complete within {}; it goes on", work.describe(), deadline.budget()),
-      deadline.limit(), {work.describe()});
+        fmt::format("a stop was requested while {} was awaited; it continues", work.describe()));
+  throw DeadlineExceeded(fmt::format("{} did not complete within {}; it continues", work.describe(),
+                                     deadline.budget()),
+                         deadline.limit(), {work.describe()});
 }
 
 }  // namespace detail

@@ -85,7 +85,7 @@ TEST(Run, WithKeepGoingTheOthersReportAFailureAndGoOn) {
       {CAPSTAN_PROGRAM, "run", "-n", "3", "--keep-going", "--", WORKER_PROGRAM, "kill", "10"});
   EXPECT_EQ(result.status, 128 + 9) << result.output;
   EXPECT_EQ(occurrences(result.output, "PeerLost 1:"), 2) << result.output;
-  EXPECT_THAT(result.output, HasSubstr("the others go on"));
+  EXPECT_THAT(result.output, HasSubstr("the others continue"));
 }
 
 TEST(Run, WithKeepGoingALostHostEndsNoOthers) {

@@ -173,8 +173,8 @@ TEST(Requirement, A50_AwaitedOperationsHaveLimits) {
     coroutine();
     EXPECT_TRUE(comes_true([&] { return finished.load(); }));
     EXPECT_THAT(data, Each(2));
-    EXPECT_EQ(late, "a switch did not complete within 0.02 s; it goes on");
-    EXPECT_EQ(stopped, "a stop was requested while a switch was awaited; it goes on");
+    EXPECT_EQ(late, "a switch did not complete within 0.02 s; it continues");
+    EXPECT_EQ(stopped, "a stop was requested while a switch was awaited; it continues");
     EXPECT_FALSE(pending.has_ended());
     never->on = true;
     pending.wait();

@@ -33,7 +33,7 @@ std::optional<std::chrono::nanoseconds> limit_of(std::optional<double> seconds) 
 
 py::object wait(const Pending& pending, std::optional<double> timeout) {
   if (!wait_interruptibly(pending.work, limit_of(timeout))) {
-    PyErr_SetString(PyExc_TimeoutError, fmt::format("{} has not ended within {} s; it goes on",
+    PyErr_SetString(PyExc_TimeoutError, fmt::format("{} has not ended within {} s; it continues",
                                                     pending.work.describe(), *timeout)
                                             .c_str());
     throw py::error_already_set();
@@ -114,7 +114,7 @@ void bind_work(py::module_& m) {
                       "of its rank,\nor by the progress thread. Awaitable in asyncio.")
       .def("wait", &wait, py::arg("timeout") = py::none(),
            "Returns the operation's result when it has ended; raises its error. Raises "
-           "TimeoutError after\n`timeout` seconds: the operation then goes on.")
+           "TimeoutError after\n`timeout` seconds: the operation then continues.")
       .def_property_readonly(
           "done", [](const Pending& self) { return wait_for(self.work, {}); },
           "Whether the operation has ended. Asking moves it on.")

@@ -119,7 +119,7 @@ bool Handle::wait(std::chrono::milliseconds timeout) {
   translating([&] {
     for (const capstan::Work& work : works_)
       if (!ends_before(work, deadline))
-        throw TimedOut(fmt::format("rank {}: Timed out after {}: {} has not ended; it goes on",
+        throw TimedOut(fmt::format("rank {}: Timed out after {}: {} has not ended; it continues",
                                    rank_, deadline.budget(), work.describe()));
   });
   settle();

@@ -88,7 +88,7 @@ void Group::wait_for_ranks(std::chrono::milliseconds limit, bool wait_for_all) {
   const std::array<std::uint8_t, 1> verdict{static_cast<std::uint8_t>(missing.empty())};
   for (int rank = 1; rank < size_; ++rank) comm->send(verdict, rank, verdict_tag);
   if (!missing.empty())
-    throw TimedOut(fmt::format("monitored_barrier: rank{} {} {} not come within {}",
+    throw TimedOut(fmt::format("monitored_barrier: rank{} {} {} not entered it within {}",
                                missing.size() > 1 ? "s" : "", fmt::join(missing, ", "),
                                missing.size() > 1 ? "have" : "has", deadline.budget()));
 }
@@ -102,12 +102,12 @@ void Group::report_to_first(std::chrono::milliseconds limit) {
   if (!answer.wait_until(deadline)) {
     answer.withdraw();
     throw TimedOut(
-        fmt::format("monitored_barrier: rank 0 has not come within {}, or waits for "
+        fmt::format("monitored_barrier: rank 0 has not entered it within {}, or waits for "
                     "another rank",
                     deadline.budget()));
   }
   if (verdict.front() == 0)
-    throw TimedOut("monitored_barrier: a rank has not come in time; rank 0 names it");
+    throw TimedOut("monitored_barrier: a rank has not entered it in time; rank 0 names it");
 }
 
 }  // namespace capstan::pytorch

@@ -195,7 +195,7 @@ void StoreClient::refused(const wire::Refusal& refusal) const {
   switch (refusal.reason) {
     case wire::FailureReason::scope_closed:
       throw NotYet(
-          "the store there does not serve this communicator (rank 0 has not come to it "
+          "the store there does not serve this communicator (rank 0 has not joined it "
           "yet, or all its ranks have joined)");
     case wire::FailureReason::full:
       throw NotYet(refusal.text);

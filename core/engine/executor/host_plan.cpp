@@ -117,7 +117,7 @@ void accumulate(const void* state, void* accumulator, const void* next, std::siz
     fail("something that is no std::exception");
   }
   if (generation != fork_generation.load(std::memory_order_relaxed)) [[unlikely]]
-    fail("it has forked, and a child cannot go on with its parent's call");
+    fail("it has forked, and a child cannot continue its parent's call");
 }
 
 }  // namespace

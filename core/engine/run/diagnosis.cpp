@@ -27,7 +27,7 @@ std::string omission(const Suspect& suspect, const std::string& waiter) {
     case Wait::Kind::send:
       return fmt::format("has not taken a message{} of {}", tag, waiter);
     case Wait::Kind::form:
-      return "has not come to split(), subgroup() or create_group()";
+      return "has not called split(), subgroup() or create_group()";
     case Wait::Kind::none:
       break;
   }
@@ -87,7 +87,7 @@ std::string Diagnosis::verdict_on(const Suspect& suspect) const {
 std::string Diagnosis::verdict() const {
   constexpr std::size_t most = 4;
   const auto& suspects = graph_.suspects();
-  if (suspects.empty()) return "nothing says who does not go on";
+  if (suspects.empty()) return "no report tells which rank holds this up";
   std::string text;
   for (std::size_t i = 0; i < std::min(suspects.size(), most); ++i)
     text += (i > 0 ? ", and " : "") + verdict_on(suspects[i]);
@@ -102,7 +102,7 @@ std::string Diagnosis::advice() const {
     case State::absent:
       return "see what it does instead, or raise CAPSTAN_TIMEOUT";
     case State::stopped:
-      return "let it go on (kill -CONT), or raise CAPSTAN_TIMEOUT";
+      return "resume it (kill -CONT), or raise CAPSTAN_TIMEOUT";
     case State::silent:
       return "see whether it is stopped and whether its host can be reached, or raise "
              "CAPSTAN_TIMEOUT";

@@ -73,7 +73,7 @@ void say_how_long(const SweepPlan& plan, const std::vector<int>& ranks) {
   const auto seconds = static_cast<long>(1.5 * plan.seconds * static_cast<double>(cells) + 1);
   fmt::print(
       "tune: {} collectives x {} sizes x {} ranks, {} cells: about {}:{:02} minutes\n"
-      "tune: writes {} after each cell; Ctrl-C keeps what it has, and the same command goes on\n",
+      "tune: writes {} after each cell; Ctrl-C keeps what it has, and the same command continues\n",
       plan.collectives.size(), plan.sizes.size(), fmt::join(ranks, ","), cells, seconds / 60,
       seconds % 60, plan.file);
   std::fflush(stdout);

@@ -98,7 +98,7 @@ void Job::on_loss(const std::string& what) {
 void Job::take_failure(const std::string& what, int exit_status) {
   if (ending_ || failed_) return;
   if (status_ == 0) status_ = exit_status;
-  if (options_.keep_going) return say("{}; the others go on", what);
+  if (options_.keep_going) return say("{}; the others continue", what);
   failed_ = true;
   say("{}; the others are ended in {} s", what, std::chrono::duration<double>(patience).count());
   deadline_ = deadline_.clamp(Deadline::in(patience));

@@ -21,7 +21,7 @@ def check_monitored_barrier():
         return
     short = datetime.timedelta(seconds=1)
     if rank() == 0:
-        refused(lambda: group.monitored_barrier(short, True), f"rank {size() - 1} has not come")
+        refused(lambda: group.monitored_barrier(short, True), f"rank {size() - 1} has not entered it")
     elif rank() < size() - 1:
         refused(lambda: group.monitored_barrier(datetime.timedelta(seconds=100), True), "in time")
     dist.barrier()
