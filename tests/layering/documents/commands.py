@@ -18,8 +18,8 @@ from blocks import ROOT, Block
 
 # Programs whose arguments are not compared with anything.
 OTHERS = {
-    *("apt-get", "cat", "cd", "cmake", "ctest", "docker", "g++", "gcc", "git", "grep", "mkdir", "mpirun", "ninja", "pip", "pkg-config", "python3"),
-    *("mypy", "sh", "srun", "tail", "torchrun"),
+    *("apt-get", "cat", "cd", "cmake", "ctest", "docker", "g++", "gcc", "git", "grep", "head", "mkdir", "mpirun"),
+    *("mypy", "ninja", "pip", "pkg-config", "python3", "sh", "srun", "tail", "torchrun"),
     *("done", "export", "set"),
 }
 WORDS_BEFORE_A_COMMAND = {"do", "then", "time", "exec"}

@@ -47,8 +47,9 @@ class Fragment:
         return "co_await" in self.body
 
     def code(self) -> str:
-        before = self.block.row.get("before", "")
-        return before + "\n" + located(self.block, 0, self.body) + self.block.row.get("after", "")
+        before: str = self.block.row.get("before", "")
+        after: str = self.block.row.get("after", "")
+        return before + "\n" + located(self.block, 0, self.body) + after
 
 
 # Results that a document only shows are not used, and a fragment may have a `world` of its own.

@@ -79,7 +79,8 @@ def replaced(block: Block, folder: Path) -> str:
         text, count = re.subn(rf"(?m)^{re.escape(begin)}.*\n", "", text)
         if count == 0:
             raise SystemExit(f"{block.place}: blocks.toml leaves out {begin!r}, with which no line begins")
-    return (block.row.get("before", "") + text).replace("PREFIX", f"{folder}/prefix")
+    before: str = block.row.get("before", "")
+    return (before + text).replace("PREFIX", f"{folder}/prefix")
 
 
 def uses_torch(block: Block) -> bool:
