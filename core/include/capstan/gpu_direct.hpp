@@ -56,9 +56,9 @@ struct GpuDirectReport {
 
 /// The report of this machine, made once. Thread-safe. The first call loads and initialises the
 /// GPU's driver library and libfabric if they are installed, which takes up to seconds and is not
-/// undone, so do not make it before a fork(). It sets IPATH_NO_BACKTRACE, FI_UNIVERSE_SIZE
-/// and FI_MR_CACHE_MAX_COUNT unless they are set, so do not make it while other threads use the
-/// environment.
+/// undone, so do not make it before a fork(). It sets IPATH_NO_BACKTRACE, FI_UNIVERSE_SIZE,
+/// FI_OFI_RXM_BUFFER_SIZE and FI_MR_CACHE_MAX_COUNT unless they are set, so do not make it while
+/// other threads use the environment.
 const GpuDirectReport& gpu_direct();
 
 }  // namespace CAPSTAN_EXPORT capstan

@@ -15,6 +15,8 @@ namespace capstan {
 inline void prepare_libfabric_environment() {
   ::setenv("IPATH_NO_BACKTRACE", "1", 0);  // PSM leaves the signal handlers of the program alone
   ::setenv("FI_UNIVERSE_SIZE", "64", 0);   // with the default, verbs' queues exceed many devices
+  // The provider tcp touches some five thousand buffers of this size for each endpoint: frames fit.
+  ::setenv("FI_OFI_RXM_BUFFER_SIZE", "8448", 0);
   // Capstan keeps registrations itself. In libfabric's cache closed ones stay valid for peers. cxi
   // opens no domain without that cache, and ends keys all the same.
   std::error_code ignored;
