@@ -286,6 +286,9 @@ ncclResult_t pncclCommCuDevice(const ncclComm_t comm, int* device) {
 }
 
 void pncclResetDebugInit() {}
+// NVIDIA's library exports it, and its header does not declare it.
+void ncclResetDebugInitInternal();
+void pncclResetDebugInitInternal() {}
 }
 
 CAPSTAN_NCCL_EXPORT(GetVersion);
@@ -304,3 +307,4 @@ CAPSTAN_NCCL_EXPORT(CommCount);
 CAPSTAN_NCCL_EXPORT(CommUserRank);
 CAPSTAN_NCCL_EXPORT(CommCuDevice);
 CAPSTAN_NCCL_EXPORT(ResetDebugInit);
+CAPSTAN_NCCL_EXPORT(ResetDebugInitInternal);
