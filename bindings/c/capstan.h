@@ -493,6 +493,20 @@ CAPSTAN_C_API capstan_status capstan_run(capstan_communicator* communicator,
 CAPSTAN_C_API capstan_status capstan_start(capstan_communicator* communicator,
                                            const capstan_request* request, capstan_work** work);
 
+/* A call that is described and checked once, and started again and again on the same buffers, as a
+ * persistent collective of MPI. The communicator and the buffers outlive it. It is started when the
+ * operation before has ended, and used by one thread at a time; waits without one return at once.
+ * capstan_destroy_persistent() waits for nothing: its operation continues. */
+typedef struct capstan_persistent capstan_persistent;
+CAPSTAN_C_API capstan_status capstan_create_persistent(capstan_communicator* communicator,
+                                                       const capstan_request* request,
+                                                       capstan_persistent** persistent);
+CAPSTAN_C_API capstan_status capstan_start_persistent(capstan_persistent* persistent);
+CAPSTAN_C_API capstan_status capstan_wait_persistent(capstan_persistent* persistent);
+CAPSTAN_C_API capstan_status capstan_test_persistent(capstan_persistent* persistent,
+                                                     int32_t* ended);
+CAPSTAN_C_API capstan_status capstan_destroy_persistent(capstan_persistent* persistent);
+
 /* An array of any number of dimensions; strides count elements, null: dense, the last dimension
  * runs fastest. Device types are DLPack's; 0 is the host, too. */
 typedef struct capstan_tensor {

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "bindings/c/capstan.h"
+#include "capstan/async/persistent.hpp"
 #include "capstan/communicator.hpp"
 
 // The parts that all of the C interface shares: handles, and the way from exceptions to codes.
@@ -54,6 +55,16 @@ struct capstan_work {
 
   capstan::c::Mark mark{kind};
   capstan::Work work;
+};
+
+struct capstan_persistent {
+  static constexpr std::uint64_t kind = 0x6361'7073'7461'6e05;
+  static constexpr const char* name = "persistent call";
+
+  explicit capstan_persistent(capstan::PersistentCall made) : call(std::move(made)) {}
+
+  capstan::c::Mark mark{kind};
+  capstan::PersistentCall call;
 };
 
 struct capstan_operation {

@@ -163,6 +163,38 @@ capstan_status capstan_start(capstan_communicator* communicator, const capstan_r
   });
 }
 
+capstan_status capstan_create_persistent(capstan_communicator* communicator,
+                                         const capstan_request* request,
+                                         capstan_persistent** persistent) {
+  return guarded([&] {
+    capstan_persistent*& given = required(persistent, "persistent");
+    auto& own = of(communicator).communicator;
+    given = new capstan_persistent(
+        capstan::PersistentCall{own, to_request(versioned(request, "capstan_request"), own)});
+  });
+}
+
+capstan_status capstan_start_persistent(capstan_persistent* persistent) {
+  return guarded([&] { of(persistent).call.start(); });
+}
+
+capstan_status capstan_wait_persistent(capstan_persistent* persistent) {
+  return guarded([&] { of(persistent).call.wait(); });
+}
+
+capstan_status capstan_test_persistent(capstan_persistent* persistent, int32_t* ended) {
+  return guarded([&] {
+    std::int32_t& given = required(ended, "ended");
+    const auto& call = of(persistent).call;
+    given = call.is_completed() ? 1 : 0;
+    if (given == 1) call.wait();  // throws the error of the operation
+  });
+}
+
+capstan_status capstan_destroy_persistent(capstan_persistent* persistent) {
+  return destroy(persistent);
+}
+
 capstan_status capstan_run_tensors(capstan_communicator* communicator,
                                    const capstan_tensor_request* request) {
   return guarded([&] { of(communicator).communicator.run(to_request(request)); });

@@ -10,6 +10,7 @@
 #include "communicator.hpp"
 #include "method.hpp"
 #include "module.hpp"
+#include "persistent.hpp"
 
 namespace capstan::python {
 namespace {
@@ -125,15 +126,27 @@ void scale(std::vector<Elements>& counts, std::size_t pieces) {
   for (Elements& count : counts) count = Elements{count.value() * pieces};
 }
 
-Object carry_out(Endpoint& self, Call call, bool wait) {
+/// For a call that cannot be persistent.
+bool waits(Wait wait, const char* name) {
+  if (wait == Wait::persistent)
+    throw py::value_error(
+        fmt::format("{}: wait='persistent' takes one contiguous array: copy into one", name));
+  return wait == Wait::yes;
+}
+
+Object carry_out(Endpoint& self, Call call, Wait wait) {
   if (!call.arrays.empty()) {
     scale(call.request.counts, call.arrays.front().pieces());
     scale(call.request.receive_counts, call.arrays.front().pieces());
   }
-  if (!call.strided) return self.call(call.request, call.arrays, std::move(call.result), wait);
-  if (!wait)
-    throw py::buffer_error(fmt::format(
-        "{}: with wait=False the output must be contiguous: pass a contiguous one", call.name()));
+  if (wait == Wait::persistent && !call.strided)
+    return py::cast(Persistent{self.shared(), call.request, std::move(call.arrays), call.result});
+  if (!call.strided)
+    return self.call(call.request, call.arrays, std::move(call.result), wait == Wait::yes);
+  if (wait != Wait::yes)
+    throw py::buffer_error(
+        fmt::format("{}: with wait={} the output must be contiguous: pass a contiguous one",
+                    call.name(), wait == Wait::no ? "False" : "'persistent'"));
   const bool output_is_first = call.arrays.front().data() == call.request.output;
   self.call(call.request, call.arrays, py::none(), true);
   copy(call.strided->view(), call.arrays[output_is_first ? 0 : 1].view());
@@ -142,7 +155,7 @@ Object carry_out(Endpoint& self, Call call, bool wait) {
 
 /// all_reduce, scan, exscan: in place unless there is an output.
 Object reduce_everywhere(Endpoint& self, Collective collective, Object array, Reducer reducer,
-                         const Object& out, bool wait) {
+                         const Object& out, Wait wait) {
   Call call{request_of(collective, std::move(reducer))};
   if (out.is_none()) {
     call.set_in_place(Array::writable(array), array);
@@ -155,7 +168,7 @@ Object reduce_everywhere(Endpoint& self, Collective collective, Object array, Re
 }
 
 Object all_reduce(Endpoint& self, const Object& array, const Object& op, const Object& out,
-                  bool wait) {
+                  Wait wait) {
   Reducer reducer = reducer_of(op);
   if (out.is_none()) {
     Array strided = Array::writable(array);
@@ -166,21 +179,21 @@ Object all_reduce(Endpoint& self, const Object& array, const Object& op, const O
       const TensorView view = strided.view();
       arrays.push_back(std::move(strided));
       return self.started([&] { return world.start_all_reduce(view, reducer); }, std::move(arrays),
-                          array, wait);
+                          array, waits(wait, "all_reduce"));
     }
   }
   return reduce_everywhere(self, Collective::all_reduce, array, std::move(reducer), out, wait);
 }
 
-Object scan(Endpoint& self, const Object& array, const Object& op, const Object& out, bool wait) {
+Object scan(Endpoint& self, const Object& array, const Object& op, const Object& out, Wait wait) {
   return reduce_everywhere(self, Collective::scan, array, reducer_of(op), out, wait);
 }
 
-Object exscan(Endpoint& self, const Object& array, const Object& op, const Object& out, bool wait) {
+Object exscan(Endpoint& self, const Object& array, const Object& op, const Object& out, Wait wait) {
   return reduce_everywhere(self, Collective::exscan, array, reducer_of(op), out, wait);
 }
 
-Object broadcast(Endpoint& self, const Object& array, int root, bool wait) {
+Object broadcast(Endpoint& self, const Object& array, int root, Wait wait) {
   Array data = Array::writable(array, Use::moved);
   if (!data.is_dense()) {
     Communicator& world = self.communicator();
@@ -188,7 +201,7 @@ Object broadcast(Endpoint& self, const Object& array, int root, bool wait) {
     std::vector<Array> arrays;
     arrays.push_back(std::move(data));
     return self.started([&] { return world.start_broadcast(view, root); }, std::move(arrays), array,
-                        wait);
+                        waits(wait, "broadcast"));
   }
   Call call{request_of(Collective::broadcast, {}, root)};
   call.set_in_place(std::move(data), array);
@@ -196,7 +209,7 @@ Object broadcast(Endpoint& self, const Object& array, int root, bool wait) {
 }
 
 Object reduce(Endpoint& self, const Object& array, int root, const Object& op, const Object& out,
-              bool wait) {
+              Wait wait) {
   Call call{request_of(Collective::reduce, reducer_of(op), root)};
   Array input = input_of(array, "reduce");
   check_operation(input, call.request.reducer);
@@ -209,7 +222,7 @@ Object reduce(Endpoint& self, const Object& array, int root, const Object& op, c
 }
 
 Object all_gather(Endpoint& self, const Object& array, const Object& out,
-                  const std::optional<Counts>& counts, bool wait) {
+                  const std::optional<Counts>& counts, Wait wait) {
   Call call{request_of(Collective::all_gather, Collective::all_gather_v, counts)};
   Array input = input_of(array, "all_gather", Use::moved);
   Object output = out;
@@ -222,7 +235,7 @@ Object all_gather(Endpoint& self, const Object& array, const Object& out,
 }
 
 Object gather(Endpoint& self, const Object& array, int root, const Object& out,
-              const std::optional<Counts>& counts, bool wait) {
+              const std::optional<Counts>& counts, Wait wait) {
   Call call{request_of(Collective::gather, Collective::gather_v, counts, {}, root)};
   Array input = input_of(array, "gather", Use::moved);
   if (self.communicator().rank() == root) {
@@ -237,7 +250,7 @@ Object gather(Endpoint& self, const Object& array, int root, const Object& out,
 }
 
 Object reduce_scatter(Endpoint& self, const Object& array, const Object& op, const Object& out,
-                      const std::optional<Counts>& counts, bool wait) {
+                      const std::optional<Counts>& counts, Wait wait) {
   Call call{
       request_of(Collective::reduce_scatter, Collective::reduce_scatter_v, counts, reducer_of(op))};
   Array input = input_of(array, "reduce_scatter");
@@ -256,7 +269,7 @@ Object reduce_scatter(Endpoint& self, const Object& array, const Object& op, con
 }
 
 Object scatter(Endpoint& self, const Object& array, int root, const Object& out,
-               const std::optional<Counts>& counts, bool wait) {
+               const std::optional<Counts>& counts, Wait wait) {
   Call call{request_of(Collective::scatter, Collective::scatter_v, counts, {}, root)};
   const Communicator& world = self.communicator();
   Object output = out;
@@ -277,7 +290,7 @@ Object scatter(Endpoint& self, const Object& array, int root, const Object& out,
 
 Object all_to_all(Endpoint& self, const Object& array, const Object& out,
                   const std::optional<Counts>& send_counts,
-                  const std::optional<Counts>& receive_counts, bool wait) {
+                  const std::optional<Counts>& receive_counts, Wait wait) {
   if (send_counts.has_value() != receive_counts.has_value())
     throw InvalidArgument("all_to_all: pass both send_counts and receive_counts, or neither");
   Call call{request_of(Collective::all_to_all, Collective::all_to_all_v, send_counts)};
@@ -291,12 +304,12 @@ Object all_to_all(Endpoint& self, const Object& array, const Object& out,
   return carry_out(self, std::move(call), wait);
 }
 
-Object barrier(Endpoint& self, bool wait) {
+Object barrier(Endpoint& self, Wait wait) {
   return carry_out(self, Call{Request{}}, wait);
 }
 
 /// All arrays in one call, in place.
-Object all_reduce_fused(Endpoint& self, const Object& list, const Object& op, bool wait) {
+Object all_reduce_fused(Endpoint& self, const Object& list, const Object& op, Wait wait) {
   const Reducer reducer = reducer_of(op);
   std::vector<Array> arrays;
   for (const py::handle object : list) {
@@ -310,7 +323,8 @@ Object all_reduce_fused(Endpoint& self, const Object& list, const Object& op, bo
   TensorRequest request;
   request.reducer = reducer;
   for (const Array& array : arrays) request.inputs.push_back(array.view());
-  return self.started([&] { return world.start(request); }, std::move(arrays), list, wait);
+  return self.started([&] { return world.start(request); }, std::move(arrays), list,
+                      waits(wait, "all_reduce_fused"));
 }
 
 /// The same call with an algorithm as its last argument.

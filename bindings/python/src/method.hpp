@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <optional>
 #include <stdexcept>
@@ -40,6 +41,9 @@ struct Signature {
   py::type_error wrong_type(std::size_t parameter, py::handle argument) const;
 };
 
+/// The argument `wait` of a collective: True, False or "persistent".
+enum class Wait : std::uint8_t { yes, no, persistent };
+
 namespace detail {
 
 /// Throws a TypeError that names the parameter.
@@ -52,12 +56,23 @@ T cast(PyObject* argument, const Signature& signature, std::size_t index) {
   }
 }
 
+inline Wait wait_of(PyObject* argument, const Signature& signature, std::size_t index) {
+  if (!argument || argument == Py_True) return Wait::yes;
+  if (argument == Py_False) return Wait::no;
+  if (PyUnicode_Check(argument) != 0 &&
+      PyUnicode_CompareWithASCIIString(argument, "persistent") == 0)
+    return Wait::persistent;
+  return cast<bool>(argument, signature, index) ? Wait::yes : Wait::no;
+}
+
 template <class T>
 T from(PyObject* argument, const Signature& signature, std::size_t index) {
   if constexpr (std::is_same_v<T, py::object>)
     return argument ? py::reinterpret_borrow<py::object>(argument) : py::none();
   else if constexpr (std::is_same_v<T, bool>)
     return !argument || argument == Py_True || cast<bool>(argument, signature, index);
+  else if constexpr (std::is_same_v<T, Wait>)
+    return wait_of(argument, signature, index);
   else if constexpr (std::is_same_v<T, int>)
     return argument ? cast<int>(argument, signature, index) : 0;
   else

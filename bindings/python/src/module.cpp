@@ -12,6 +12,7 @@ PYBIND11_MODULE(_engine, module) {
   capstan::python::bind_arrays(module);
   capstan::python::bind_algorithms(module);
   capstan::python::bind_work(module);
+  capstan::python::bind_persistent(module);
   capstan::python::bind_profiler(module);
   capstan::python::bind_communicator(module);
   module.attr("__version__") = std::string{capstan::version()};

@@ -172,6 +172,34 @@ static void works(capstan_communicator* world) {
   OK(capstan_release(receive));
 }
 
+static void persistent_calls(capstan_communicator* world) {
+  capstan_persistent* sum = NULL;
+  int32_t own = 0, total = 0, ended = 0;
+  capstan_request request = CAPSTAN_REQUEST_INIT;
+  request.collective = CAPSTAN_ALL_REDUCE;
+  request.type = CAPSTAN_I32, request.op = CAPSTAN_SUM, request.count = 1;
+  request.input = &own, request.output = &total;
+  OK(capstan_create_persistent(world, &request, &sum));
+  OK(capstan_wait_persistent(sum)); /* nothing has been started */
+  for (int32_t step = 1; step <= 5; ++step) {
+    own = step * (rank + 1);
+    OK(capstan_start_persistent(sum));
+    if (step % 2 == 0)
+      OK(capstan_wait_persistent(sum));
+    else
+      do OK(capstan_test_persistent(sum, &ended));
+      while (!ended);
+    CHECK(total == step * size * (size + 1) / 2);
+  }
+  OK(capstan_destroy_persistent(sum));
+  OK(capstan_destroy_persistent(NULL));
+  sum = NULL;
+  request.root = 0, request.count = SIZE_MAX;
+  CHECK(capstan_create_persistent(world, &request, &sum) == CAPSTAN_INVALID_ARGUMENT);
+  CHECK(capstan_create_persistent(world, NULL, &sum) == CAPSTAN_INVALID_ARGUMENT);
+  CHECK(capstan_start_persistent(NULL) == CAPSTAN_INVALID_ARGUMENT && !sum);
+}
+
 static void groups(capstan_communicator* world) {
   int32_t there = -1, own_rank = -1, own_size = -1;
   capstan_communicator *parity = NULL, *first = NULL, *nobody = NULL;
@@ -324,6 +352,7 @@ int main(void) {
   tensors(world);
   messages(world);
   works(world);
+  persistent_calls(world);
   groups(world);
   memory(world);
   fill(1000);

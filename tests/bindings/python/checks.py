@@ -298,6 +298,28 @@ def polling_ends(comm: cs.Communicator) -> None:
     expect(x, combined("sum", all_data(comm, 100)))
 
 
+def persistent_calls(comm: cs.Communicator) -> None:
+    x, out = np.zeros(7, "f4"), np.zeros(7, "f4")
+    total = comm.all_reduce(x, out=out, wait="persistent")
+    parts = comm.all_gather(x, wait="persistent")
+    assert total.result is out and "all_reduce" in repr(total)
+    for step in range(1, 6):
+        x[:] = data(comm.rank, 7) * step
+        total.start()
+        work = parts.start()
+        assert work.wait(timeout=60) is parts.result and total.wait() is out and total.done
+        expect(out, step * combined("sum", all_data(comm, 7)))
+        expect(parts.result, step * np.stack(all_data(comm, 7)))
+    again = comm.all_reduce(np.zeros(3), wait="persistent")  # the call alone has the array
+    for wrong in (lambda: again.wait(), lambda: comm.all_reduce(np.zeros((4, 4))[:, 1], wait="persistent")):
+        try:
+            wrong()
+        except (cs.InvalidArgument, ValueError):
+            continue
+        raise AssertionError("it has been accepted")
+    again.start().wait()
+
+
 def groups(comm: cs.Communicator) -> None:
     half = comm.split(comm.rank % 2)
     members = [rank for rank in range(comm.size) if rank % 2 == comm.rank % 2]
@@ -334,6 +356,7 @@ CHECKS: list[Check] = [
     shared_memory,
     messages,
     background,
+    persistent_calls,
     polling_ends,
     groups,
     moving.types_that_are_only_moved,
