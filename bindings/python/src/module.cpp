@@ -15,5 +15,6 @@ PYBIND11_MODULE(_engine, module) {
   capstan::python::bind_persistent(module);
   capstan::python::bind_profiler(module);
   capstan::python::bind_communicator(module);
+  capstan::python::bind_lightgbm(module);
   module.attr("__version__") = std::string{capstan::version()};
 }

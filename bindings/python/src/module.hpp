@@ -14,6 +14,7 @@ void bind_work(pybind11::module_& module);
 void bind_collectives(pybind11::handle communicator);
 void bind_communicator(pybind11::module_& module);
 void bind_persistent(pybind11::module_& module);
+void bind_lightgbm(pybind11::module_& module);
 void bind_profiler(pybind11::module_& module);
 void bind_worlds(pybind11::module_& module);
 
