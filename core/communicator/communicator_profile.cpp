@@ -3,6 +3,7 @@
 #include "core/engine/run/engine.hpp"
 #include "core/platform/net/log.hpp"
 #include "core/profiles/find_profile.hpp"
+#include "core/profiles/machine_state.hpp"
 #include "core/profiles/write_profile.hpp"
 #include "topology/machine.hpp"
 
@@ -20,13 +21,26 @@ std::string file_for(const std::string& named, const Fingerprint& machine) {
   return file;
 }
 
+/// How the machine was since this thread began, as far as the thread can know.
+MachineState state_so_far(bool shares_cores) {
+  const MachineReading now = read_machine();
+  MachineReading begin = now;
+  begin.ran = begin.waited = 0;
+  const MachineStretch life{begin, now};
+  MachineState state = MachineState::of(std::span{&life, 1});
+  state.shares_cores = shares_cores;
+  return state;
+}
+
 std::size_t save(Engine& engine, const std::string& named) {
   const MachineView& machine = engine.machine();
   if (engine.rank() != 0 || machine.threads) return 0;
-  const std::vector<MeasuredCell> cells = engine.autotuned();
+  std::vector<MeasuredCell> cells = engine.autotuned();
   if (cells.empty()) return 0;
+  const MachineState state = state_so_far(machine.shares_cores);
+  for (MeasuredCell& cell : cells) cell.disturbed = state.busy();
   const Fingerprint here = Fingerprint::of(Machine::discover());
-  return add_to_profile(file_for(named, here), here, engine.size(), cells);
+  return add_to_profile(file_for(named, here), here, engine.size(), cells, state.text());
 }
 
 }  // namespace

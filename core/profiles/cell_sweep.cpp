@@ -103,4 +103,10 @@ MeasuredCell CellSweep::result() const {
   return cell;
 }
 
+std::vector<CellSweep::Times> CellSweep::all_times() const {
+  std::vector<Times> all;
+  for (const Entry& entry : entries_) all.push_back({entry.way, entry.times});
+  return all;
+}
+
 }  // namespace capstan

@@ -28,6 +28,12 @@ class CellSweep {
   void note(const std::vector<double>& nanoseconds);
   /// All candidates with their times, the fastest first.
   MeasuredCell result() const;
+  /// Every time of every candidate, in nanoseconds, in the order of rounds.
+  struct Times {
+    MeasuredWay way;
+    std::vector<double> nanoseconds{};
+  };
+  std::vector<Times> all_times() const;
 
  private:
   enum class Stage { candidates, shorter, finished };

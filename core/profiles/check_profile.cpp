@@ -38,6 +38,9 @@ class GroupCheck {
     if (!by_size_[cell.collective].emplace(cell.bytes, &cell).second)
       report(name(cell) + ": it stands there twice, and the last one counts");
     if (cell.ways.empty()) report(name(cell) + ": it has no ways, so that the model decides");
+    if (const std::string doubt = cell.doubt(); !doubt.empty())
+      report(fmt::format("{}: it decides nothing ({}): measure it again on a quiet machine",
+                         name(cell), doubt));
     if (has_counts(cell.collective)) report(name(cell) + ": no call reaches it");
     for (const MeasuredWay& way : cell.ways) {
       if (group_.ranks > way.algorithm->max_ranks)

@@ -54,9 +54,7 @@ Call measured_call(const MeasuredCell& cell) {
 }
 
 double JudgedCell::least_ratio() const {
-  const double least = chosen.nanoseconds * (1 - chosen.spread / 2),
-               most = fastest.nanoseconds * (1 + fastest.spread / 2);
-  return least / most;
+  return capstan::least_ratio(chosen, fastest);
 }
 
 double Judgement::median_error() const {
@@ -72,6 +70,10 @@ Judgement judge(const MeasuredGroup& group, const Hosts& hosts, const LinkModel&
   Judgement judgement;
   for (const MeasuredCell& cell : group.cells) {
     if (cell.ways.empty()) continue;
+    if (!cell.decides()) {
+      judgement.doubtful.push_back(cell);
+      continue;
+    }
     const Call call = measured_call(cell);
     const Decision decision = decide(call, hosts, {}, true, model, profile);
     if (const MeasuredWay* const chosen = find(cell, decision.choice))

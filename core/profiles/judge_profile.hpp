@@ -31,6 +31,7 @@ struct JudgedCell {
 struct Judgement {
   std::vector<JudgedCell> cells;
   std::vector<JudgedCell> not_measured;  ///< whose chosen way has no time
+  std::vector<MeasuredCell> doubtful;    ///< that decide nothing: they judge nothing, either
   std::vector<double> errors;  ///< of the prediction of each way: its share of the measured time
   std::size_t pairs = 0;       ///< of ways of a cell that differ by more than a fifth
   std::size_t pairs_in_order = 0;  ///< those of which the faster one is predicted to be faster

@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -31,6 +33,14 @@ constexpr std::int64_t most_bytes = std::int64_t{1} << 40, most_parts = 1 << 20;
 constexpr double most_microseconds = 1e12, most_spread = 1e6;
 /// Factors are written with three digits behind the point.
 constexpr double least_factor = 0.001, most_factor = 1000;
+
+/// The texts that say where the cells of a group come from, by their names in a document.
+template <class Group>
+auto origins(Group& group) {
+  return std::array{std::pair{"command", std::ref(group.command)},
+                    std::pair{"commit", std::ref(group.commit)},
+                    std::pair{"machine", std::ref(group.machine)}};
+}
 
 /// Reads the values of a document and names the place of a wrong one.
 class ProfileReader {
@@ -73,6 +83,11 @@ class ProfileReader {
     if (!value.is_string()) refuse(fmt::format("{}/{}", at, name), "expected a text");
     return value.get<std::string>();
   }
+  bool flag(const json& object, const std::string& at, const char* name) const {
+    const json& value = member(object, at, name);
+    if (!value.is_boolean()) refuse(fmt::format("{}/{}", at, name), "expected true or false");
+    return value.get<bool>();
+  }
   std::int64_t integer(const json& object, const std::string& at, const char* name,
                        std::int64_t most) const {
     const json& value = member(object, at, name);
@@ -114,6 +129,8 @@ class ProfileReader {
     group.network = text(object, at, "network");
     group.date = text(object, at, "date");
     group.under_load = text(object, at, "under_load");
+    for (const auto& [name, member] : origins(group))
+      if (object.contains(name)) member.get() = text(object, at, name);
     if (object.contains("model")) group.model = read_scale(object["model"], at + "/model");
     each(object, at, "cells", [&](const json& cell, const std::string& place) {
       group.cells.push_back(read_cell(cell, place, group));
@@ -141,6 +158,7 @@ class ProfileReader {
     MeasuredCell cell{*collective, group.ranks, group.hosts,
                       Bytes{static_cast<std::uint64_t>(integer(object, at, "bytes", most_bytes))},
                       number(object, at, "confidence", 1)};
+    if (object.contains("disturbed")) cell.disturbed = flag(object, at, "disturbed");
     each(object, at, "ways", [&](const json& way, const std::string& place) {
       cell.ways.push_back(read_way(way, place, *collective));
     });
@@ -177,6 +195,7 @@ json to_json(const MeasuredCell& cell) {
   return {{"collective", name_of(cell.collective)},
           {"bytes", cell.bytes.value()},
           {"confidence", std::round(cell.confidence * 1000) / 1000},
+          {"disturbed", cell.disturbed},
           {"ways", std::move(ways)}};
 }
 
@@ -193,6 +212,7 @@ json to_json(const MeasuredGroup& group) {
   json object{{"ranks", group.ranks},           {"hosts", group.hosts},
               {"network", group.network},       {"date", group.date},
               {"under_load", group.under_load}, {"cells", std::move(cells)}};
+  for (const auto& [name, text] : origins(group)) object[name] = text.get();
   if (group.model) object["model"] = to_json(*group.model);
   return object;
 }
@@ -216,10 +236,13 @@ const MeasuredCell* MeasuredGroup::find(Collective collective, Bytes bytes) cons
   return found == cells.end() ? nullptr : &*found;
 }
 
-void MeasuredGroup::put(MeasuredCell cell) {
-  if (const MeasuredCell* const known = find(cell.collective, cell.bytes))
+bool MeasuredGroup::put(MeasuredCell cell) {
+  if (const MeasuredCell* const known = find(cell.collective, cell.bytes)) {
+    if (known->decides() && !cell.decides()) return false;
     cells.erase(cells.begin() + (known - cells.data()));
+  }
   cells.push_back(std::move(cell));
+  return true;
 }
 
 MeasuredGroup& Profile::group(int ranks, int hosts, const std::string& network) {

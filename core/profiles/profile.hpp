@@ -28,11 +28,15 @@ struct MeasuredGroup {
   std::string under_load{};  ///< the command that ran beside; empty: none
   std::vector<MeasuredCell> cells{};
   std::optional<ModelScale> model{};  ///< fitted to what was measured; none: nothing was fitted
+  std::string command{};              ///< that measured the last cell
+  std::string commit{};               ///< of its program; empty: unknown
+  std::string machine{};              ///< MachineState::text() meanwhile
 
   /// The cell of these calls; null if there is none.
   const MeasuredCell* find(Collective collective, Bytes bytes) const;
-  /// Adds a cell in the place of the one of the same calls, if there is one.
-  void put(MeasuredCell cell);
+  /// Adds a cell in the place of the one of the same calls, if there is one. One that decides does
+  /// not give way to one that does not. Returns whether the cell was added.
+  bool put(MeasuredCell cell);
 };
 
 /// The measurements of `capstan tune` on one machine. docs/profile.schema.json describes the file.

@@ -92,7 +92,7 @@ Profile profile_to_extend(const std::string& file, const Fingerprint& machine, O
 }
 
 std::size_t add_to_profile(const std::string& file, const Fingerprint& machine, int ranks,
-                           const std::vector<MeasuredCell>& cells) {
+                           const std::vector<MeasuredCell>& cells, const std::string& state) {
   const FolderLock lock{target_of(file)};
   Profile profile = profile_to_extend(file, machine, OtherProfile::is_refused);
   MeasuredGroup& group = profile.group(ranks, 1, {});
@@ -100,12 +100,15 @@ std::size_t add_to_profile(const std::string& file, const Fingerprint& machine, 
   std::size_t added = 0;
   for (const MeasuredCell& cell : cells) {
     const MeasuredCell* const known = group.find(cell.collective, cell.bytes);
-    if (known && known->ways.size() > cell.ways.size()) continue;
-    group.put(cell);
-    ++added;
+    const bool better = !known || cell.decides() > known->decides();
+    if (!better && known->ways.size() > cell.ways.size()) continue;
+    added += group.put(cell);
   }
   if (added == 0) return 0;
   group.date = utc_now();
+  group.command = fmt::format("{}, by the autotuner", program_invocation_short_name);
+  group.commit.clear();
+  group.machine = state;
   write_profile(profile, file);
   return added;
 }

@@ -18,11 +18,12 @@ enum class OtherProfile { is_refused, is_replaced };
 Profile profile_to_extend(const std::string& file, const Fingerprint& machine, OtherProfile other);
 
 /// Adds cells of processes on one host to the profile in a file, and returns how many. Cells of the
-/// same calls with more ways stay, and so does all that was measured under load. Other processes
+/// same calls with more ways stay unless they decide nothing, and so does all that was measured
+/// under load. `state` says how the machine was. Other processes
 /// and threads may do the same at the same time: each waits up to 10 s for its turn. Throws as
 /// above.
 std::size_t add_to_profile(const std::string& file, const Fingerprint& machine, int ranks,
-                           const std::vector<MeasuredCell>& cells);
+                           const std::vector<MeasuredCell>& cells, const std::string& state = {});
 
 /// Puts the model of a group into the profile in a file, whose cells stay. Throws as above.
 void add_model_to_profile(const std::string& file, const Fingerprint& machine,

@@ -192,6 +192,25 @@ TEST(Autotuner, MeasuredAreTheBestCandidatesWithTheirTimes) {
   EXPECT_TRUE(alone.measured().empty()) << "nothing had to be measured";
 }
 
+/// A busy machine makes one candidate seem the faster one in one turn, and the other in the next.
+TEST(Autotuner, IsConfidentWhereTheSameCandidateWinsEveryTurn) {
+  for (const bool shares_cores : {false, true})
+    for (const Collective collective : {Collective::all_reduce, Collective::broadcast}) {
+      const auto confidence = [&](auto time) {
+        Autotuner tuner = tuner_of_two(collective, 400'000, shares_cores);
+        run_round(tuner, time);
+        return tuner.confidence();
+      };
+      EXPECT_GT(confidence([](std::size_t c, int) { return c == 1 ? 1 * ms : 2 * ms; }), 0.8);
+      constexpr int calls_in_a_turn = 4, warm_up = 2;  // by the first candidate
+      EXPECT_LE(confidence([](std::size_t c, int n) {
+                  const int turn = (c == 0 ? n - warm_up : n) / calls_in_a_turn;
+                  return turn % 2 == static_cast<int>(c) ? 9 * ms : 1 * ms;
+                }),
+                0.5);
+    }
+}
+
 TEST(Autotuner, MeasuresNothingWhereThereIsOneCandidate) {
   Autotuner tuner{candidates(1), Collective::all_reduce, Bytes{8}, false};
   EXPECT_TRUE(tuner.decided());

@@ -17,6 +17,7 @@
 #include "core/profiles/find_profile.hpp"
 #include "core/schedule/selection/survey.hpp"
 #include "tests/conformance/captured_output.hpp"
+#include "tests/schema.hpp"
 #include "tests/temporary_folder.hpp"
 #include "tests/unit/measured_cells.hpp"
 
@@ -185,23 +186,15 @@ TEST(Profile, AFileIsReadAsItWasWritten) {
   EXPECT_EQ(to_json(parse_profile(text, "machine.json")), text);
 }
 
-/// Every key of a value stands in the schema, and every key that the schema requires is there.
-void expect_keys(const nlohmann::json& value, const nlohmann::json& schema, const std::string& at) {
-  if (value.is_object()) {
-    for (const auto& [key, member] : value.items()) {
-      ASSERT_TRUE(schema["properties"].contains(key)) << at << "/" << key;
-      expect_keys(member, schema["properties"][key], at + "/" + key);
-    }
-    EXPECT_EQ(value.size(), schema["required"].size()) << at;
-  } else if (value.is_array()) {
-    for (const auto& element : value) expect_keys(element, schema["items"], at + "[]");
-  }
-}
-
 TEST(Profile, FollowsTheSchemaInTheRepository) {
-  std::ifstream file{CAPSTAN_SOURCE_DIR "/docs/profile.schema.json"};
-  ASSERT_TRUE(file);
-  expect_keys(nlohmann::json::parse(to_json(small_profile())), nlohmann::json::parse(file), "");
+  const test::Schema schema{CAPSTAN_SOURCE_DIR "/docs/profile.schema.json"};
+  auto document = nlohmann::json::parse(to_json(small_profile()));
+  EXPECT_THAT(schema.faults(document), ::testing::IsEmpty());
+  document["groups"][0]["cells"][0]["confidence"] = 2;
+  document["groups"][0]["color"] = "red";
+  EXPECT_THAT(schema.faults(document),
+              ::testing::UnorderedElementsAre("/groups/0/cells/0/confidence: above the maximum",
+                                              "/groups/0: has an unknown color"));
 }
 
 std::string replaced(std::string text, const std::string& part, const std::string& by) {
@@ -216,7 +209,7 @@ TEST(Profile, BadFilesSayWhere) {
   EXPECT_THAT(complaint_about_profile(replaced(good, "\"flat\"", "\"flut\"")),
               HasSubstr("/groups/0/cells/0/ways/0/algorithm: all_reduce has no algorithm 'flut'"));
   EXPECT_THAT(complaint_about_profile(replaced(good, "\"flat\"", "\"flut\"")),
-              HasSubstr("machine.json:12:"));
+              HasSubstr("machine.json:13:"));
   EXPECT_THAT(complaint_about_profile(replaced(good, "\"ranks\": 4", "\"ranks\": -4")),
               HasSubstr("/groups/0/ranks"));
   EXPECT_THAT(complaint_about_profile(replaced(good, "\"format\": 1", "\"format\": 9")),

@@ -12,6 +12,7 @@
 
 #include "capstan/error.hpp"
 #include "core/profiles/cell_sweep.hpp"
+#include "core/profiles/check_profile.hpp"
 #include "core/profiles/find_profile.hpp"
 #include "core/profiles/judge_profile.hpp"
 #include "core/profiles/write_profile.hpp"
@@ -66,6 +67,114 @@ TEST(Judge, AChoiceIsAsBadAsItsTimeBeyondTheSpread) {
   ASSERT_FALSE(worse.empty());
   EXPECT_EQ(worse[0].bytes, Bytes{1024});
   EXPECT_TRUE(worse_than(1.5, {bad, as_predicted}).empty()) << "worse in one of two";
+}
+
+/// A group in which some other way than the model's choice seems ten times as fast.
+MeasuredGroup misleading_group() {
+  MeasuredGroup group = measured_as_predicted(
+      [](const Candidate& each) { return each.algorithm->name == "direct" ? 0.001 : 1.0; });
+  return group;
+}
+
+MeasuredTimes times_of(const MeasuredGroup& group) {
+  MeasuredTimes times{"the profile test"};
+  for (const MeasuredCell& each : group.cells) times.add(each);
+  return times;
+}
+
+/// Lets `change` spoil the cells of a profile that changes choices.
+template <class Change>
+void expect_that_nothing_is_decided(Change change, const char* why) {
+  MeasuredGroup group = misleading_group();
+  const MeasuredTimes before = times_of(group);
+  for (MeasuredCell& each : group.cells) change(each);
+  const MeasuredTimes times = times_of(group);
+  for (std::uint64_t bytes = 256; bytes <= 256 << 10; bytes *= 2) {
+    const Decision usual = decide(all_reduce(bytes), 4, {}, true, {}, nullptr);
+    EXPECT_EQ(decide(all_reduce(bytes), 4, {}, true, {}, &before).source, Source::profile);
+    const Decision found = decide(all_reduce(bytes), 4, {}, true, {}, &times);
+    EXPECT_EQ(found.source, Source::model) << bytes;
+    EXPECT_EQ(found.choice.algorithm, usual.choice.algorithm) << bytes;
+    EXPECT_EQ(found.choice.protocol, usual.choice.protocol) << bytes;
+    EXPECT_THAT(found.choice.reason, ::testing::HasSubstr(why));
+  }
+}
+
+TEST(Profile, ACellOfABusyMachineChangesNoChoice) {
+  expect_that_nothing_is_decided([](MeasuredCell& each) { each.disturbed = true; },
+                                 "the profile test does not decide: the machine was busy");
+}
+
+TEST(Profile, ACellOfLittleConfidenceChangesNoChoice) {
+  expect_that_nothing_is_decided([](MeasuredCell& each) { each.confidence = 0.25; },
+                                 "does not decide: confidence 25 %, below 50 %");
+}
+
+/// Where the model's choice takes as long within the spread, it stays.
+TEST(Profile, ADifferenceWithinTheNoiseChangesNoChoice) {
+  MeasuredGroup group = measured_as_predicted(
+      [](const Candidate& each) { return each.algorithm->name == "ring" ? 0.05 : 1.0; });
+  const Choice usual = choose(all_reduce(1024), 4, {});
+  const auto chosen = [&](double spread) {
+    for (MeasuredCell& each : group.cells)
+      for (MeasuredWay& way : each.ways) {
+        way.spread = spread;
+        const bool is_usual = way.is_same_way({usual.algorithm, usual.protocol});
+        way.nanoseconds = is_usual ? 1000 : way.algorithm->name == "direct" ? 950 : 9000;
+      }
+    for (MeasuredCell& each : group.cells)
+      std::ranges::sort(each.ways, {}, &MeasuredWay::nanoseconds);
+    const MeasuredTimes times = times_of(group);
+    return choose(all_reduce(1024), 4, {}, true, {}, &times);
+  };
+  ASSERT_EQ(usual.algorithm->name, "flat");
+  EXPECT_EQ(chosen(0.01).algorithm->name, "direct");
+  EXPECT_EQ(chosen(0.2).algorithm->name, "flat");
+  EXPECT_THAT(chosen(0.2).reason, ::testing::HasSubstr("none is clearly faster"));
+}
+
+TEST(Profile, AQuietMeasurementReplacesABusyOneAndNotTheOtherWayRound) {
+  MeasuredGroup group;
+  const MeasuredCell quiet = cell(1024, {way("flat", Protocol::staged, 1)});
+  MeasuredCell busy = cell(1024, {way("ring", Protocol::staged, 1)});
+  busy.disturbed = true;
+  EXPECT_TRUE(group.put(busy));
+  EXPECT_TRUE(group.put(quiet));
+  EXPECT_FALSE(group.put(busy));
+  ASSERT_EQ(group.cells.size(), 1U);
+  EXPECT_TRUE(group.cells[0].decides());
+
+  const test::TemporaryFolder folder;
+  const std::string file = folder / "p.json";
+  const Fingerprint machine = small_profile().machine;
+  busy.ways.push_back(way("direct", Protocol::staged, 2));
+  EXPECT_EQ(add_to_profile(file, machine, 4, {busy}, "busy: load 9"), 1U);
+  const Profile written = parse_profile(read_profile_file(file), file);
+  EXPECT_TRUE(written.groups.at(0).cells.at(0).disturbed);
+  EXPECT_EQ(written.groups.at(0).machine, "busy: load 9");
+  EXPECT_EQ(add_to_profile(file, machine, 4, {quiet}), 1U) << "though it has fewer ways";
+  EXPECT_EQ(add_to_profile(file, machine, 4, {busy}), 0U);
+}
+
+TEST(Profile, ACheckNamesCellsThatDecideNothing) {
+  Profile profile = small_profile();
+  const auto findings = [&] { return check_profile(profile, profile.machine); };
+  EXPECT_TRUE(findings().empty());
+  profile.groups[0].cells[0].confidence = 0.25;
+  ASSERT_EQ(findings().size(), 1U);
+  EXPECT_THAT(findings()[0],
+              ::testing::HasSubstr("1024 bytes: it decides nothing (confidence 25 %"));
+  profile.groups[0].cells[0].disturbed = true;
+  EXPECT_THAT(findings()[0], ::testing::HasSubstr("the machine was busy"));
+}
+
+TEST(Judge, ACellThatDecidesNothingIsNamedAndNotCounted) {
+  MeasuredGroup group = measured_as_predicted([](auto&) { return 1.0; });
+  group.cells[0].disturbed = true;
+  const Judgement judged = judge(group, 4, {});
+  EXPECT_EQ(judged.cells.size(), 1U);
+  ASSERT_EQ(judged.doubtful.size(), 1U);
+  EXPECT_EQ(judged.doubtful[0].bytes, Bytes{1024});
 }
 
 TEST(Judge, AChoiceThatWasNotMeasuredIsNotCounted) {

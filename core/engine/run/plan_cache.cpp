@@ -169,9 +169,8 @@ std::vector<MeasuredCell> PlanCache::autotuned() const {
     const Bytes bytes = kind.extent(ranks);
     MeasuredCell& cell = cells[{kind.collective, bytes}];
     if (!cell.ways.empty() && kind.type != DataType::f32) continue;
-    const auto rounds = static_cast<double>(calls.tuner.rounds());
-    cell = {kind.collective,       ranks,          context_.hosts.count(), bytes,
-            rounds / (rounds + 1), std::move(ways)};
+    cell = {kind.collective,          ranks,          context_.hosts.count(), bytes,
+            calls.tuner.confidence(), std::move(ways)};
   }
   const auto all = cells | std::views::values;
   return {all.begin(), all.end()};
@@ -195,8 +194,8 @@ bool PlanCache::autotunes(const Call& call) const {
 bool PlanCache::is_profiled(const Call& call) const {
   const int ranks = context_.hosts.ranks();
   return context_.measured && is_measured_kind(call) &&
-         !context_.measured->at(call.collective, ranks, context_.hosts.count(), call.extent(ranks))
-              .ways.empty();
+         context_.measured->at(call.collective, ranks, context_.hosts.count(), call.extent(ranks))
+             .decides();
 }
 
 /// The kind of a call; null where it is not tuned. The same on all ranks.

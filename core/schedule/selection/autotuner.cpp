@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <ranges>
 
 #include "core/schedule/selection/link_model.hpp"
 
@@ -109,7 +110,7 @@ bool Autotuner::is_provisional() const {
 
 void Autotuner::start_again() {
   has_started_again_ = true;
-  rounds_ = 0;
+  rounds_ = turns_won_ = turns_compared_ = 0;
   for (Measurement& measurement : measurements_) measurement.log_times = 0;
   candidates_.resize(measurements_.size());
   std::iota(candidates_.begin(), candidates_.end(), std::size_t{0});
@@ -198,6 +199,26 @@ std::int64_t Autotuner::log_time_of(std::size_t candidate) const {
   return (log_time(typical_time(measured.alone)) + log_time(typical_time(measured.in_a_row))) / 2;
 }
 
+/// The logarithm of the time of a call in one turn of this round.
+std::int64_t Autotuner::log_time_of_turn(std::size_t candidate, std::size_t turn) const {
+  const Measurement& measured = measurements_[candidate];
+  if (shares_cores_) return log_time(measured.seconds[turn]);
+  if (waits_for_all_) return log_time(measured.in_a_row[turn]);
+  return (log_time(measured.alone[turn]) + log_time(measured.in_a_row[turn])) / 2;
+}
+
+/// Counts the turns of this round in which the decision is as good as the best.
+void Autotuner::compare_turns() {
+  const Measurement& any = measurements_[winner_];
+  const std::size_t all = shares_cores_ ? any.seconds.size() : any.in_a_row.size();
+  for (std::size_t turn = 0; turn < all; ++turn) {
+    const auto times = [&](std::size_t candidate) { return log_time_of_turn(candidate, turn); };
+    const std::int64_t best = std::ranges::min(candidates_ | std::views::transform(times));
+    turns_won_ += times(winner_) - best <= hysteresis(bytes_);
+  }
+  turns_compared_ += all;
+}
+
 /// The standing decision gives way only to a candidate that beats it by the hysteresis. Candidates
 /// far behind are left out of later rounds.
 void Autotuner::decide(std::span<const double> greatest) {
@@ -206,7 +227,6 @@ void Autotuner::decide(std::span<const double> greatest) {
   ++rounds_;
   for (const std::size_t candidate : candidates_)
     measurements_[candidate].log_times += log_time_of(candidate);
-  for (Measurement& measurement : measurements_) measurement.end_round();
   follows_heat_ = false;
   const auto log_times = [this](std::size_t candidate) {
     return measurements_[candidate].log_times;
@@ -217,6 +237,8 @@ void Autotuner::decide(std::span<const double> greatest) {
   if (!measured ||
       log_times(winner_) - log_times(candidates_.front()) > hysteresis(bytes_) * rounds)
     winner_ = candidates_.front();
+  compare_turns();
+  for (Measurement& measurement : measurements_) measurement.end_round();
   measurements_[winner_].choice.reason = reason();
   const std::int64_t far_behind = rounds == 1 ? 2 * doubling : doubling;
   std::erase_if(candidates_, [&](std::size_t candidate) {

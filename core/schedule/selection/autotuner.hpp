@@ -98,6 +98,11 @@ class Autotuner {
   /// nothing had to be measured.
   std::vector<MeasuredWay> measured() const;
   std::uint64_t rounds() const { return rounds_; }
+  /// The share of turns, over all rounds, in which the decision was among the fastest; as of two
+  /// more turns, one of which was not.
+  double confidence() const {
+    return (static_cast<double>(turns_won_) + 1) / (static_cast<double>(turns_compared_) + 2);
+  }
 
  private:
   /// Shorter calls use slots whose pages are mapped from the start: a heat needs no call for that.
@@ -135,6 +140,8 @@ class Autotuner {
 
   void add_times(std::span<const Measurement::Call> calls, std::span<double> times) const;
   void add_seconds(std::span<const double> greatest);
+  std::int64_t log_time_of_turn(std::size_t candidate, std::size_t turn) const;
+  void compare_turns();
   std::int64_t log_time_of(std::size_t candidate) const;
   void end_heat();
   bool starts_again() const;
@@ -152,7 +159,7 @@ class Autotuner {
   bool shares_cores_;
   Turns turns_;
   std::size_t given_ = 0, met_ = 0, winner_ = 0;
-  std::uint64_t rounds_ = 0, calls_left_ = 0;
+  std::uint64_t rounds_ = 0, calls_left_ = 0, turns_won_ = 0, turns_compared_ = 0;
   bool in_heat_ = false, follows_heat_ = false, agreeing_ = false, decided_ = false,
        settled_ = false;
   bool has_started_again_ = false, for_first_calls_ = false;

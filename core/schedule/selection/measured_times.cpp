@@ -54,6 +54,7 @@ MeasuredCell between(const MeasuredCell& low, const MeasuredCell& high, Bytes by
   const double best = mean(low.ways.front().nanoseconds, high.ways.front().nanoseconds);
   MeasuredCell cell{low.collective, low.ranks, low.hosts, bytes,
                     std::min(low.confidence, high.confidence)};
+  cell.disturbed = low.disturbed || high.disturbed;
   for (const MeasuredWay& way : low.ways) {
     const MeasuredWay* const other = find(high, way);
     cell.ways.push_back(other ? way : at_one_end(way, low, best, share));
@@ -72,6 +73,19 @@ MeasuredCell between(const MeasuredCell& low, const MeasuredCell& high, Bytes by
 std::string name_of(const MeasuredWay& way) {
   const std::string name = full_name(way.algorithm->name, way.protocol);
   return way.times_shorter > 1 ? fmt::format("{}/{}", name, way.times_shorter) : name;
+}
+
+double least_ratio(const MeasuredWay& slow, const MeasuredWay& fast) {
+  const double least = slow.nanoseconds * (1 - slow.spread / 2),
+               most = fast.nanoseconds * (1 + fast.spread / 2);
+  return least / most;
+}
+
+std::string MeasuredCell::doubt() const {
+  if (ways.empty() || decides()) return "";
+  if (disturbed) return "the machine was busy when it was measured";
+  return fmt::format("confidence {:.0f} %, below {:.0f} %", 100 * confidence,
+                     100 * least_confidence);
 }
 
 void MeasuredTimes::add(MeasuredCell cell) {

@@ -24,8 +24,14 @@ struct MeasuredWay {
   }
 };
 
+/// The least ratio of the times of two ways: the spread of both counts in favour of the slow one.
+double least_ratio(const MeasuredWay& slow, const MeasuredWay& fast);
+
 /// As rules name it: "ring/staged", "ring/staged/4" with blocks that are four times shorter.
 std::string name_of(const MeasuredWay& way);
+
+/// Cells below decide nothing: their fastest way won too few rounds.
+inline constexpr double least_confidence = 0.5;
 
 /// A kind of call that was measured.
 struct MeasuredCell {
@@ -34,6 +40,12 @@ struct MeasuredCell {
   Bytes bytes{};          ///< of the largest buffer
   double confidence = 0;  ///< share of the rounds in which the fastest way was among the fastest
   std::vector<MeasuredWay> ways{};  ///< the fastest first
+  bool disturbed = false;           ///< the machine was busy: see MachineState
+
+  /// Whether choices follow it: otherwise the model and trials decide.
+  bool decides() const { return !ways.empty() && !disturbed && confidence >= least_confidence; }
+  /// Why it decides nothing: "confidence 25 %, below 50 %"; empty if it decides, or has no ways.
+  std::string doubt() const;
 };
 
 /// Sizes that are farther apart say nothing about those between them.
@@ -53,10 +65,10 @@ class MeasuredTimes {
 
   /// The times of candidates for calls of this kind and size, the fastest first. Between two sizes
   /// that are at most `widest_gap` times apart, times are interpolated (logarithms over
-  /// logarithms), and the confidence is the lower one. A candidate that was measured at one of both
-  /// sizes is assumed to grow as the fastest does, and counts less the farther away that size is.
-  /// Elsewhere a cell counts for sizes up to four times larger and down to four times smaller. No
-  /// ways: nothing that says so was measured.
+  /// logarithms), the confidence is the lower one, and one that is disturbed disturbs both. A
+  /// candidate that was measured at one of both sizes is assumed to grow as the fastest does, and
+  /// counts less the farther away that size is. Elsewhere a cell counts for sizes up to four times
+  /// larger and down to four times smaller. No ways: nothing that says so was measured.
   MeasuredCell at(Collective collective, int ranks, int hosts, Bytes bytes) const;
 
  private:

@@ -108,29 +108,55 @@ std::optional<Choice> ruled(const AlgorithmRules& rules, const Call& call, const
   return std::nullopt;
 }
 
-/// The fastest of what was measured. Where the model's choice is reproducible, so is this one: a
-/// profile does not change results then.
+/// The cell of such calls in a profile, whether it decides or not.
+MeasuredCell measured_cell(const MeasuredTimes* measured, const Call& call, const Hosts& hosts) {
+  if (!measured || !is_measured_kind(call)) return {};
+  return measured->at(call.collective, hosts.ranks(), hosts.count(), call.extent(hosts.ranks()));
+}
+
+/// The fastest measured way that can run. Where the model's choice is reproducible, so is this one:
+/// a profile does not change results then.
+const MeasuredWay* fastest_possible(const MeasuredCell& cell, const Call& call, const Hosts& hosts,
+                                    bool commutative, const LinkModel& model,
+                                    const Candidate& by_model) {
+  const auto runs = [&](const MeasuredWay& way) {
+    const Algorithm& algorithm = *way.algorithm;
+    return obstacle(algorithm, hosts, commutative) == Obstacle::none &&
+           obstacle(algorithm, way.protocol, hosts, call, model, true) == Obstacle::none &&
+           (!is_reproducible(*by_model.algorithm, call) || is_reproducible(algorithm, call));
+  };
+  const auto found = std::ranges::find_if(cell.ways, runs);
+  return found == cell.ways.end() ? nullptr : &*found;
+}
+
+/// The fastest of what was measured, or the model's choice where that is slower by no more than
+/// noise.
 std::optional<Choice> measured_choice(const MeasuredTimes* measured, const Call& call,
                                       const Hosts& hosts, bool commutative, const LinkModel& model,
                                       const Candidate& by_model) {
-  if (!measured || !is_measured_kind(call)) return std::nullopt;
-  const MeasuredCell cell =
-      measured->at(call.collective, hosts.ranks(), hosts.count(), call.extent(hosts.ranks()));
-  for (const MeasuredWay& way : cell.ways) {
-    const Algorithm& algorithm = *way.algorithm;
-    if (obstacle(algorithm, hosts, commutative) != Obstacle::none ||
-        obstacle(algorithm, way.protocol, hosts, call, model, true) != Obstacle::none)
-      continue;
-    if (is_reproducible(*by_model.algorithm, call) && !is_reproducible(algorithm, call)) continue;
-    return Choice{&algorithm, way.protocol,
-                  fmt::format("measured {:.2f} us, confidence {:.0f} %, by {}; the model's choice, "
-                              "{} {}, was predicted {:.2f} us",
-                              way.nanoseconds / 1000, cell.confidence * 100, measured->origin(),
-                              by_model.algorithm->name, name_of(by_model.protocol),
-                              by_model.nanoseconds / 1000),
-                  way.nanoseconds, way.times_shorter};
-  }
-  return std::nullopt;
+  const MeasuredCell cell = measured_cell(measured, call, hosts);
+  if (!cell.decides()) return std::nullopt;
+  const MeasuredWay* way = fastest_possible(cell, call, hosts, commutative, model, by_model);
+  if (!way) return std::nullopt;
+  const MeasuredWay usual{by_model.algorithm, by_model.protocol};
+  const auto same = std::ranges::find_if(
+      cell.ways, [&](const MeasuredWay& each) { return each.is_same_way(usual); });
+  const bool as_fast = same != cell.ways.end() && least_ratio(*same, *way) <= 1;
+  if (as_fast) way = &*same;
+  return Choice{
+      way->algorithm, way->protocol,
+      fmt::format("measured {:.2f} us, confidence {:.0f} %, by {}; the model's choice, {} {}, was "
+                  "predicted {:.2f} us{}",
+                  way->nanoseconds / 1000, cell.confidence * 100, measured->origin(),
+                  by_model.algorithm->name, name_of(by_model.protocol), by_model.nanoseconds / 1000,
+                  as_fast ? ", and none is clearly faster" : ""),
+      way->nanoseconds, way->times_shorter};
+}
+
+/// Why a profile that knows such calls does not decide.
+std::string doubt_about(const MeasuredTimes* measured, const Call& call, const Hosts& hosts) {
+  const std::string doubt = measured_cell(measured, call, hosts).doubt();
+  return doubt.empty() ? "" : fmt::format("; {} does not decide: {}", measured->origin(), doubt);
 }
 
 std::string reason_of(const Candidate& winner, const std::vector<Candidate>& candidates) {
@@ -207,7 +233,7 @@ Decision decide(const Call& call, const Hosts& hosts, const AlgorithmRules& rule
   if (auto choice = measured_choice(measured, call, hosts, commutative, model, winner))
     return decided(std::move(*choice), Source::profile, std::move(candidates));
   Choice choice = chosen(winner);
-  choice.reason = reason_of(winner, candidates);
+  choice.reason = reason_of(winner, candidates) + doubt_about(measured, call, hosts);
   return decided(std::move(choice), Source::model, std::move(candidates));
 }
 

@@ -70,8 +70,10 @@ class Surveyor {
     if (decision_.source == Source::rule) return "a rule asks for another";
     if (decision_.source == Source::profile) {
       if (!way.measured) return "not measured; the profile knows a fast one";
-      return *way.measured < choice.nanoseconds ? not_reproducible()
-                                                : slower("measured", *way.measured);
+      if (*way.measured >= choice.nanoseconds) return slower("measured", *way.measured);
+      return reproducible(choice) && !is_reproducible(*way.algorithm, call_)
+                 ? not_reproducible()
+                 : "as fast: the difference lies within the noise";
     }
     const bool needs_tuning = std::ranges::none_of(decision_.candidates, [&](const Candidate& c) {
       return c.algorithm == way.algorithm && c.protocol == way.protocol;
@@ -82,6 +84,9 @@ class Surveyor {
                : slower("predicted", way.predicted->total());
   }
 
+  bool reproducible(const Choice& choice) const {
+    return is_reproducible(*choice.algorithm, call_);
+  }
   static std::string not_reproducible() {
     return "faster, but its result is not bitwise reproducible";
   }
