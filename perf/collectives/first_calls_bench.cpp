@@ -15,15 +15,19 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <numeric>
 #include <sstream>
+#include <thread>
 
 #include "capstan/error.hpp"
+#include "core/profiles/machine_state.hpp"
 #include "core/schedule/selection/rules.hpp"
 #include "perf/compare/coordinator.hpp"
 #include "perf/compare/workers.hpp"
 #include "perf/measure/cell.hpp"
+#include "perf/report/origin.hpp"
 
 namespace capstan::perf {
 namespace {
@@ -108,7 +112,20 @@ void measure(const Cell& cell, Bytes size, int ranks, const std::vector<std::str
   for (const auto& [name, times] : listed) print_calls(name, times);
 }
 
+/// Waits for other programs to leave the machine alone, and says how it is and what measures.
+void print_conditions(const std::vector<std::string>& arguments) {
+  constexpr double patience = 10;
+  const MachineState state = await_quiet(patience, [] {
+    std::this_thread::sleep_for(std::chrono::duration<double>{moment_to_look});
+    return read_machine();
+  });
+  for (const auto& [name, value] : report::origin({}, ""))
+    if (name != "command") fmt::print("# {}: {}\n", name, value);
+  fmt::print("# arguments: {}\n# machine now: {}\n", fmt::join(arguments, " "), state.text());
+}
+
 void run(const std::vector<std::string>& arguments) {
+  print_conditions(arguments);
   const auto argument = [&](std::size_t i, const std::string& otherwise) {
     return arguments.size() > i ? arguments[i] : otherwise;
   };

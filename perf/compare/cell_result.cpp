@@ -11,6 +11,12 @@ const CellResult::Peer* CellResult::best_of(const std::vector<Peer>& peers) {
   return best == peers.end() ? nullptr : &*best;
 }
 
+bool CellResult::is_noise(const Peer* best) {
+  if (!best || best->ratio <= 0) return false;
+  const double half = best->ratio_spread / 2;
+  return best->ratio * (1 - half) <= 1 && best->ratio * (1 + half) >= 1;
+}
+
 std::optional<double> CellResult::ratio_of(const Times& own, const Peer* best) {
   if (own.median <= 0 || !best || best->ratio <= 0) return std::nullopt;
   return best->ratio;

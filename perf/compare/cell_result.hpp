@@ -8,14 +8,16 @@
 
 #include "capstan/collective.hpp"
 #include "capstan/quantity.hpp"
+#include "core/profiles/machine_state.hpp"
 
 namespace capstan::perf {
 
 /// Microseconds per call of one configuration in one cell.
 struct Times {
   double median = 0, least = 0;
-  double spread = 0;            ///< distance between the quartiles, as a share of the median
-  double lower = 0, upper = 0;  ///< the quartiles
+  double spread = 0;             ///< distance between the quartiles, as a share of the median
+  double lower = 0, upper = 0;   ///< the quartiles
+  std::vector<double> rounds{};  ///< of each round
 };
 
 /// One cell of a comparison: calls in a row, and calls that are alone (see AloneCalls).
@@ -30,6 +32,7 @@ struct CellResult {
   std::size_t rounds = 0;
   std::uint64_t wrong = 0;
   std::string explanation{};  ///< Communicator::explain() after the last call
+  MachineState state{};       ///< of the machine meanwhile, as far as ranks know
 
   struct Peer {
     std::string name, worker;  ///< the better of the peer's configurations
@@ -50,9 +53,12 @@ struct CellResult {
   std::optional<double> ratio() const { return ratio_of(own, best()); }
   std::optional<double> ratio_alone() const { return ratio_of(alone, best_alone()); }
   /// Whether a peer is as fast in a row, or alone.
+  /// Whether the rounds of one kind of calls are on both sides of 1, within the spread.
+  bool undecided() const { return is_noise(best()) || is_noise(best_alone()); }
   bool lost() const { return ratio().value_or(2) <= 1 || ratio_alone().value_or(2) <= 1; }
 
  private:
+  static bool is_noise(const Peer* best);
   static const Peer* best_of(const std::vector<Peer>& peers);
   static std::optional<double> ratio_of(const Times& own, const Peer* best);
 };

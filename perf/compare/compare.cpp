@@ -12,6 +12,7 @@
 #include "perf/compare/chart.hpp"
 #include "perf/compare/comparison.hpp"
 #include "perf/compare/summary.hpp"
+#include "perf/measure/folded.hpp"
 #include "perf/measure/report.hpp"
 #include "perf/report/origin.hpp"
 #include "topology/machine.hpp"
@@ -22,8 +23,8 @@ namespace {
 void print_workers(const Coordinator& coordinator, int ranks, bool table) {
   for (std::size_t i = 0; i < coordinator.workers(); ++i) {
     if (table)
-      fmt::print("# {} ranks, {}: {}\n", ranks, coordinator.spec(i).name,
-                 coordinator.spec(i).configuration);
+      print_folded("# {} ranks, {}: {}\n", ranks, coordinator.spec(i).name,
+                   coordinator.spec(i).configuration);
     if (const auto& reason = coordinator.disqualified(i))
       launcher::complain("capstan perf: {} is left out: {}\n", coordinator.spec(i).name, *reason);
   }
@@ -73,11 +74,11 @@ class ComparisonRun {
     Coordinator coordinator{workers_of(options_.peers, testbed), ranks, testbed.address(),
                             options_.measure.bind};
     if (table_)
-      fmt::print("# {}, {}{}\n", Machine::discover().name(), testbed.text(),
-                 unusual_conditions(options_.measure));
+      print_folded("# {}, {}{}\n", Machine::discover().name(), testbed.text(),
+                   unusual_conditions(options_.measure));
     print_workers(coordinator, ranks, table_);
     note_workers(coordinator, testbed);
-    if (table_) fmt::print("{}", cell_head(options_.peers)), std::fflush(stdout);
+    if (table_) print_folded("{}", columns_.head()), std::fflush(stdout);
     const bool alone = !testbed.several_hosts() && ranks <= ::sysconf(_SC_NPROCESSORS_ONLN);
     Comparison comparison{coordinator, ranks, options_.measure, alone};
     const std::size_t first = cells_.size();
@@ -104,7 +105,8 @@ class ComparisonRun {
     progress_.start_cell();
     cells_.push_back(comparison.run(collective, size));
     progress_.clear();
-    if (table_) fmt::print("{}", cell_line(cells_.back(), options_.peers)), std::fflush(stdout);
+    if (table_) print_folded("{}", cell_line(columns_, cells_.back(), options_.peers));
+    std::fflush(stdout);
   }
 
   void check_cliffs_from(std::size_t first, Comparison& comparison) {
@@ -120,8 +122,11 @@ class ComparisonRun {
 
   void report() {
     const Summary summary = summarize(cells_, std::move(checks_));
-    if (table_) fmt::print("{}", text_of(summary));
+    if (table_) print_folded("{}", text_of(summary));
     nlohmann::json document = to_json(cells_, summary);
+    document["format"] = results_format;
+    document["command"] = "perf --against";
+    document["origin"] = report::to_json(facts_);
     document["conditions"] = conditions_of(options_.measure);
     if (!options_.json.empty()) write_document(options_.json, document.dump(2));
     if (!options_.chart.empty())
@@ -131,8 +136,9 @@ class ComparisonRun {
   const CompareOptions& options_;
   const bool table_ = options_.json != "-";
   const std::size_t most_cells_;
+  const Table columns_ = cells_table(options_.peers, line_width());
   ProgressLine progress_{most_cells_};
-  report::Facts facts_ = report::origin(options_.arguments);
+  report::Facts facts_ = options_.origin;
   std::vector<CellResult> cells_;
   std::vector<CliffCheck> checks_;
 };

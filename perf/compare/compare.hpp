@@ -6,6 +6,7 @@
 
 #include "core/tools/launcher/host_options.hpp"
 #include "perf/measure/measure.hpp"
+#include "perf/report/origin.hpp"
 
 namespace capstan::perf {
 
@@ -16,8 +17,8 @@ struct CompareOptions {
   std::vector<int> ranks;
   launcher::HostOptions where;  ///< each number of ranks takes the first places of these hosts
   std::vector<Bytes> sizes;
-  std::string json, chart;             ///< files; empty: none
-  std::vector<std::string> arguments;  ///< of the command, which the chart names
+  std::string json, chart;  ///< files; empty: none
+  report::Facts origin;     ///< of the chart and the JSON document
   MeasureOptions measure{};
 };
 

@@ -18,12 +18,15 @@ using worker_protocol::Order;
 namespace {
 
 Times times_of(std::vector<double> seconds) {
+  std::vector<double> rounds = seconds;
+  for (double& each : rounds) each *= 1e6;
   const Statistics statistics{std::move(seconds)};
   return {.median = statistics.median() * 1e6,
           .least = statistics.least() * 1e6,
           .spread = statistics.spread(),
           .lower = statistics.quantile(0.25) * 1e6,
-          .upper = statistics.quantile(0.75) * 1e6};
+          .upper = statistics.quantile(0.75) * 1e6,
+          .rounds = std::move(rounds)};
 }
 
 /// Ratios of the times of the same rounds; empty if there are none.
@@ -112,6 +115,7 @@ void Comparison::measure(std::size_t worker) {
     entry.active = !answer.failed;
     if (entry.active)
       entry.seconds.push_back(answer.seconds / entry.calls), entry.explanation = answer.text;
+    entry.waited = std::max(entry.waited, answer.waited);
   }
   if (alone_ && entry.active && coordinator_.spec(worker).peer_name != bound_name)
     measure_alone(worker);
@@ -251,8 +255,18 @@ void Comparison::add_peer(CellResult& cell, const WorkerSpec& spec, const Entry&
   add_if_better(cell.peers_alone, cell.ways_alone.back());
 }
 
+/// The work of other programs is not known, as workers take turns.
+MachineState Comparison::state() const {
+  MachineState state{.load = read_machine().load, .others = -1};
+  state.processors = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
+  state.shares_cores = ranks_ > state.processors;
+  for (const Entry& entry : entries_) state.waited = std::max(state.waited, entry.waited);
+  return state;
+}
+
 CellResult Comparison::result(Collective collective, Bytes size) const {
   CellResult cell{.collective = collective, .ranks = ranks_, .size = size};
+  cell.state = state();
   const Entry& own = entries_[own_worker()];
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const Entry& entry = entries_[i];

@@ -33,6 +33,7 @@ class Comparison {
     std::uint32_t calls = 1;
     double turn = 0;  ///< seconds of its part of a round
     std::uint64_t wrong = 0;
+    double waited = 0;  ///< the greatest share of its time in which a rank waited for its core
     std::string explanation{};
     std::vector<double> seconds{}, alone{};  ///< of a call, by round
   };
@@ -51,6 +52,7 @@ class Comparison {
   bool is_undecided(std::vector<double> Entry::* times) const;
   void add_peer(CellResult& cell, const WorkerSpec& spec, const Entry& entry) const;
   bool renew_buffers(std::size_t worker);
+  MachineState state() const;
   CellResult result(Collective collective, Bytes size) const;
 
   Coordinator& coordinator_;

@@ -133,6 +133,7 @@ Answer Coordinator::order(std::size_t index, const Order& order) {
     const auto answer = await(worker, rank, deadline);
     if (!answer) break;
     result.seconds = std::max(result.seconds, answer->seconds);
+    result.waited = std::max(result.waited, answer->waited);
     result.wrong += answer->wrong;
     if (answer->failed || rank == 0) std::ranges::copy(answer->text, result.text);
     result.failed |= answer->failed;

@@ -74,6 +74,7 @@ struct Order {
 
 struct Answer {
   double seconds = 0;
+  double waited = 0;  ///< share of its time in which the rank waited for its core
   std::uint64_t wrong = 0;
   std::uint64_t failed = 0;
   char text[232]{};  ///< why it failed, or Library::explanation() after the last call
@@ -123,7 +124,8 @@ inline bool is_plausible(const Order& order) {
          order.parts <= std::size(parts_of_all_reduce);
 }
 inline bool is_plausible(const Answer& answer) {
-  return answer.seconds >= 0 && answer.seconds < 1e9;  // nor is it a NaN
+  return answer.seconds >= 0 && answer.seconds < 1e9 && answer.waited >= 0 &&
+         answer.waited <= 1;  // nor is one a NaN
 }
 
 /// Throws BootstrapError for bytes that are no such message.

@@ -77,7 +77,10 @@ std::string ratios_of(const CellResult& cell) {
 }
 
 nlohmann::json to_json(const Times& times) {
-  return {{"median_us", times.median}, {"min_us", times.least}, {"spread", times.spread}};
+  return {{"median_us", times.median},
+          {"min_us", times.least},
+          {"spread", times.spread},
+          {"times_us", times.rounds}};
 }
 
 nlohmann::json to_json(const std::vector<CellResult::Peer>& peers) {
@@ -115,7 +118,9 @@ Summary summarize(const std::vector<CellResult>& cells, std::vector<CliffCheck> 
   Summary summary{.geometric_mean = mean_of(cells, &CellResult::ratio),
                   .geometric_mean_alone = mean_of(cells, &CellResult::ratio_alone),
                   .checks = std::move(checks)};
+  summary.cells = cells.size();
   for (const CellResult& cell : cells) {
+    summary.busy += cell.state.busy();
     if (cell.lost()) summary.lost.push_back(&cell);
     if (cell.ratio() && (!summary.worst || *cell.ratio() < *summary.worst->ratio()))
       summary.worst = &cell;
@@ -123,34 +128,62 @@ Summary summarize(const std::vector<CellResult>& cells, std::vector<CliffCheck> 
   return summary;
 }
 
-std::string cell_head(const std::vector<std::string>& peers) {
-  std::string head = fmt::format("#{:>14} {:>5} {:>6} {:>11} {:>6} {:>11} {:>7}", "collective",
-                                 "ranks", "size", "capstan", "spread", "bound", "x bound");
-  for (const std::string& name : peers) head += fmt::format(" {:>11}", name);
-  return head + fmt::format(" {:>7} {:>6} {:>12} {:>11} {:>7} {:>12}\n", "ratio", "spread",
-                            "best peer", "alone", "ratio", "best peer");
+Table cells_table(const std::vector<std::string>& peers, int width) {
+  std::vector<Column> columns{{"collective", "", 15}, {"ranks", "", 5, 9},  {"size", "", 5},
+                              {"capstan", "(us)", 9}, {"spread", "", 6, 8}, {"bound", "(us)", 9, 6},
+                              {"x bound", "", 7, 5}};
+  for (const std::string& name : peers) columns.push_back({name, "(us)", 9, 3});
+  columns.insert(columns.end(), {{"ratio", "", 6},
+                                 {"spread", "", 6, 1},
+                                 {"best peer", "", 12, 2},
+                                 {"alone", "(us)", 9, 4},
+                                 {"ratio", "(alone)", 7, 1},
+                                 {"best peer", "(alone)", 12, 7}});
+  return {std::move(columns), width};
 }
 
-std::string cell_line(const CellResult& cell, const std::vector<std::string>& peers) {
-  std::string line =
-      fmt::format("{:>15} {:>5} {:>6} {:>11.2f} {:>5.0f}% {:>11.2f} {:>7.2f}",
-                  name_of(cell.collective), cell.ranks, short_size(cell.size), cell.own.median,
-                  100 * cell.own.spread, cell.bound.median, cell.times_bound);
+namespace {
+
+std::string number(double value) {
+  return fmt::format("{:.2f}", value);
+}
+
+/// Ratio, its spread and the best peer; empty without one.
+std::vector<std::string> ratio_values(std::optional<double> ratio, const CellResult::Peer* best) {
+  if (!ratio) return {"", "", ""};
+  return {number(*ratio), fmt::format("{:.0f}%", 100 * best->ratio_spread), best->worker};
+}
+
+std::string doubts_about(const CellResult& cell) {
+  std::string text;
+  if (cell.wrong > 0) text += fmt::format("#! {} WRONG VALUES\n", cell.wrong);
+  for (const CellResult::Peer& peer : cell.peers)
+    if (peer.wrong > 0) text += fmt::format("#! {}: {} wrong\n", peer.worker, peer.wrong);
+  if (cell.state.busy()) text += fmt::format("#! {}\n", cell.state.text());
+  return text;
+}
+
+}  // namespace
+
+std::string cell_line(const Table& table, const CellResult& cell,
+                      const std::vector<std::string>& peers) {
+  std::vector<std::string> values{std::string{name_of(cell.collective)},
+                                  fmt::to_string(cell.ranks),
+                                  short_size(cell.size),
+                                  number(cell.own.median),
+                                  fmt::format("{:.0f}%", 100 * cell.own.spread),
+                                  number(cell.bound.median),
+                                  number(cell.times_bound)};
   for (const std::string& name : peers) {
     const auto peer = std::ranges::find(cell.peers, name, &CellResult::Peer::name);
-    line += peer == cell.peers.end() ? fmt::format(" {:>11}", "-")
-                                     : fmt::format(" {:>11.2f}", peer->times.median);
+    values.push_back(peer == cell.peers.end() ? "-" : number(peer->times.median));
   }
-  if (const auto* best = cell.best(); cell.ratio())
-    line += fmt::format(" {:>7.2f} {:>5.0f}% {:>12}", *cell.ratio(), 100 * best->ratio_spread,
-                        best->worker);
-  if (const auto* best = cell.best_alone(); cell.ratio_alone())
-    line += fmt::format(" {:>11.2f} {:>7.2f} {:>12}", cell.alone.median, *cell.ratio_alone(),
-                        best->worker);
-  if (cell.wrong > 0) line += fmt::format("  {} WRONG VALUES", cell.wrong);
-  for (const CellResult::Peer& peer : cell.peers)
-    if (peer.wrong > 0) line += fmt::format("  {}: {} wrong", peer.worker, peer.wrong);
-  return line + "\n";
+  const auto in_a_row = ratio_values(cell.ratio(), cell.best());
+  const auto alone = ratio_values(cell.ratio_alone(), cell.best_alone());
+  values.insert(values.end(), in_a_row.begin(), in_a_row.end());
+  values.insert(values.end(),
+                {cell.ratio_alone() ? number(cell.alone.median) : "", alone[0], alone[2]});
+  return table.line(values) + doubts_about(cell);
 }
 
 std::string text_of(const Summary& summary) {
@@ -165,8 +198,12 @@ std::string text_of(const Summary& summary) {
                         *summary.worst->ratio(), summary.worst->best()->worker);
     text += fmt::format("# cells lost: {}\n", summary.lost.size());
     for (const CellResult* cell : summary.lost)
-      text += fmt::format("#   {}: {}; Capstan ran {}\n", name_of(*cell), ratios_of(*cell),
-                          cell->explanation);
+      text += fmt::format("#   {}: {}{}; Capstan ran {}\n", name_of(*cell), ratios_of(*cell),
+                          cell->undecided() ? ", within the noise" : "", cell->explanation);
+    if (summary.busy > 0)
+      text +=
+          fmt::format("# cells measured while the machine was busy: {} of {}: they say little\n",
+                      summary.busy, summary.cells);
   }
   for (std::size_t parts = 0; parts < std::size(worker_protocol::parts_of_all_reduce); ++parts)
     text += parts_line(summary.checks, parts);
@@ -188,6 +225,7 @@ nlohmann::json to_json(const std::vector<CellResult>& cells, const Summary& summ
                     {"capstan", to_json(cell.own)},
                     {"bound", to_json(cell.bound)},
                     {"wrong", cell.wrong},
+                    {"machine", to_json(cell.state)},
                     {"peers", to_json(cell.peers)}});
     rows.back()["capstan"]["explanation"] = cell.explanation;
     rows.back()["capstan"]["rounds"] = cell.rounds;

@@ -35,11 +35,15 @@ struct Summary {
   const CellResult* worst = nullptr;      ///< by ratio in a row
   std::vector<const CellResult*> lost{};  ///< CellResult::lost()
   std::vector<CliffCheck> checks{};
+  std::size_t cells = 0, busy = 0;  ///< of all, and of those that other programs disturbed
 };
 Summary summarize(const std::vector<CellResult>& cells, std::vector<CliffCheck> checks);
 
-std::string cell_head(const std::vector<std::string>& peers);
-std::string cell_line(const CellResult& cell, const std::vector<std::string>& peers);
+/// The table of cells, with a column for each peer.
+Table cells_table(const std::vector<std::string>& peers, int width);
+/// A line, and others below where something casts doubt on it.
+std::string cell_line(const Table& table, const CellResult& cell,
+                      const std::vector<std::string>& peers);
 std::string text_of(const Summary& summary);
 std::string name_of(const CellResult& cell);
 nlohmann::json to_json(const std::vector<CellResult>& cells, const Summary& summary);

@@ -59,6 +59,17 @@ std::string_view name_of(Buffers buffers) {
   return names[static_cast<std::size_t>(buffers)];
 }
 
+/// Explanations name what decided.
+std::string_view Measurement::decided_by() const {
+  constexpr std::pair<std::string_view, std::string_view> phrases[] = {
+      {"asked for by a rule", "rule"}, {"by the profile ", "profile"},
+      {" that were tried", "trials"},  {"predicted", "model"},
+      {"device executor", "device"},   {"pinned", "device"}};
+  for (const auto& [phrase, name] : phrases)
+    if (explanation.find(phrase) != std::string::npos) return name;
+  return "model";
+}
+
 double Measurement::algorithm_bandwidth() const {
   return median > 0 ? static_cast<double>(bytes().value()) / median / 1e3 : 0;
 }
@@ -201,6 +212,26 @@ double Bench::time_alone(const Cell& cell, double call) {
   }));
 }
 
+MachineState Bench::state_since(const MachineReading& before) {
+  const MachineStretch own{before, read_machine()};
+  std::vector<MachineStretch> all(static_cast<std::size_t>(world_.size()));
+  constexpr std::size_t bytes = sizeof own;
+  world_.all_gather(std::span{reinterpret_cast<const std::uint8_t*>(&own), bytes},
+                    std::span{reinterpret_cast<std::uint8_t*>(all.data()), all.size() * bytes});
+  return MachineState::of(all);
+}
+
+Bench::Rounds Bench::time_rounds(const Cell& cell, int rounds, std::uint64_t calls) {
+  const MachineReading before = read_machine();
+  Rounds timed;
+  for (int i = 0; i < rounds; ++i) {
+    timed.times.push_back(slowest(time_calls(cell, calls)) / static_cast<double>(calls) * 1e6);
+    if (begins_together_) timed.alone.push_back(time_alone(cell, timed.times.back() / 1e6) * 1e6);
+  }
+  timed.state = state_since(before);
+  return timed;
+}
+
 Measurement Bench::measure(const Cell& cell) {
   Measurement result{.cell = cell,
                      .ranks = world_.size(),
@@ -216,17 +247,18 @@ Measurement Bench::measure(const Cell& cell) {
   const int rounds = static_cast<int>(std::clamp(calls_in_time, 1.0, double(options_.rounds)));
   const auto calls = static_cast<std::uint64_t>(std::clamp(calls_in_time / rounds, 1.0, 20000.0));
 
-  std::vector<double> times, alone;
-  for (int i = 0; i < rounds; ++i) {
-    times.push_back(slowest(time_calls(cell, calls)) / static_cast<double>(calls) * 1e6);
-    if (begins_together_) alone.push_back(time_alone(cell, times.back() / 1e6) * 1e6);
-  }
-  const Statistics statistics{std::move(times)};
+  Rounds timed = time_rounds(cell, rounds, calls);
+  if (timed.state.busy())
+    if (Rounds again = time_rounds(cell, rounds, calls); again.state.waited < timed.state.waited)
+      timed = std::move(again);
+  result.state = timed.state;
+  result.times = timed.times, result.times_alone = timed.alone;
+  const Statistics statistics{std::move(timed.times)};
   result.median = statistics.median();
   result.least = statistics.least();
   result.spread = statistics.spread();
   result.lower = statistics.quantile(0.25), result.upper = statistics.quantile(0.75);
-  if (begins_together_) result.alone = Statistics{std::move(alone)}.median();
+  if (begins_together_) result.alone = Statistics{std::move(timed.alone)}.median();
   result.calls = calls * static_cast<std::uint64_t>(rounds);
   const Request request = request_of(cell);
   result.explanation = device_ ? device_->explain(request) : world_.explain(request);

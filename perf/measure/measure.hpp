@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "capstan/communicator.hpp"
+#include "core/profiles/machine_state.hpp"
 #include "perf/measure/cell.hpp"
 #include "perf/measure/recorded_calls.hpp"
 
@@ -33,7 +34,15 @@ struct Measurement {
   double alone = 0;  ///< median of calls that are not in a row: see AloneCalls; 0: not measured
   std::uint64_t wrong = 0;
   std::uint64_t calls = 0;
-  bool settled = true;  ///< false: the autotuner was still trying candidates
+  bool settled = true;                         ///< false: the autotuner was still trying candidates
+  std::vector<double> times{}, times_alone{};  ///< of all rounds
+  MachineState state{};                        ///< of the machine meanwhile
+
+  /// Half of the rounds lie within a quarter of the median on both sides: otherwise a difference
+  /// between two measurements says little.
+  bool steady() const { return spread <= 0.5; }
+  /// The source of the decision how calls run: "rule", "profile", "trials", "model" or "device".
+  std::string_view decided_by() const;
 
   /// Bytes of the largest buffer, as nccl-tests counts them.
   Bytes bytes() const { return bytes_of(cell.contract(ranks).extent(), size_of(cell.type)); }
@@ -74,7 +83,10 @@ class Bench {
   Bench(const Bench&) = delete;
   ~Bench();
 
+  /// Once more, if the machine was busy: the less disturbed one of both counts.
   Measurement measure(const Cell& cell);
+  /// How busy the machines of all ranks have been since a reading. All ranks call it.
+  MachineState state_since(const MachineReading& before);
   /// Some calls of a cell that has been measured: see record_calls().
   RecordedCalls record(const Cell& cell);
 
@@ -85,6 +97,11 @@ class Bench {
   void clear_output(Bytes size);
   double time_calls(const Cell& cell, std::uint64_t calls);
   bool settle(const Cell& cell);
+  struct Rounds {
+    std::vector<double> times{}, alone{};
+    MachineState state{};
+  };
+  Rounds time_rounds(const Cell& cell, int rounds, std::uint64_t calls);
   double time_of_call(const Cell& cell);
   double time_alone(const Cell& cell, double call);
   bool on_own_cores();

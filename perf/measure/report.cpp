@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -38,24 +39,81 @@ nlohmann::json conditions_of(const MeasureOptions& options) {
           {"skew_us", std::chrono::duration_cast<std::chrono::microseconds>(options.skew).count()}};
 }
 
-std::string table_head(Collective collective, int ranks, const std::string& where) {
-  return fmt::format(
-      "# {} over {} ranks ({}); times of the slowest rank, per call\n"
-      "#{:>11} {:>12} {:>5} {:>8} {:>19} {:>11} {:>11} {:>7} {:>11} {:>8} {:>8} {:>7}\n"
-      "#{:>11} {:>12} {:>5} {:>8} {:>19} {:>11} {:>11} {:>7} {:>11} {:>8} {:>8} {:>7}\n",
-      name_of(collective), ranks, where, "size", "count", "type", "op", "algorithm", "time", "min",
-      "spread", "alone", "algbw", "busbw", "wrong", "(bytes)", "(elements)", "", "", "", "(us)",
-      "(us)", "(%)", "(us)", "(GB/s)", "(GB/s)", "");
+namespace {
+
+/// Whether all cells agree in what `fact` says of them.
+template <class Fact>
+bool same(const std::vector<Cell>& cells, Fact fact) {
+  return std::ranges::all_of(cells, [&](const Cell& c) { return c.*fact == cells.front().*fact; });
 }
 
-std::string table_line(const Measurement& m) {
-  return fmt::format(
-      "{:>12} {:>12} {:>5} {:>8} {:>19} {:>11.2f} {:>11.2f} {:>7.1f} {:>11} {:>8.2f} "
-      "{:>8.2f} {:>7}{}\n",
-      m.bytes().value(), m.cell.contract(m.ranks).typical_count().value(), name_of(m.cell.type),
-      reduces(m.cell.collective) ? name_of(m.cell.op) : "-", m.algorithm, m.median, m.least,
-      100 * m.spread, m.alone > 0 ? fmt::format("{:.2f}", m.alone) : "-", m.algorithm_bandwidth(),
-      m.bus_bandwidth(), m.wrong, m.settled ? "" : "  not settled");
+/// Reasons to doubt a measurement: "not settled; wrong values: 5"; empty: nothing.
+std::string doubts_about(const Measurement& m) {
+  std::string text;
+  const auto add = [&](bool doubtful, const std::string& why) {
+    if (doubtful) text += (text.empty() ? "" : "; ") + why;
+  };
+  add(m.wrong > 0, fmt::format("wrong values: {}", m.wrong));
+  add(!m.settled, "not settled");
+  add(!m.steady(), fmt::format("unsteady: spread {:.0f} %", 100 * m.spread));
+  add(m.state.busy(), m.state.text());
+  return text;
+}
+
+}  // namespace
+
+Table measurements_table(const std::vector<Cell>& cells, int width) {
+  const int type = same(cells, &Cell::type) ? 9 : 0, op = same(cells, &Cell::op) ? 8 : 0;
+  return {{{"size", "(bytes)", 11},
+           {"count", "(elements)", 11, 7},
+           {"type", "", 4, type},
+           {"op", "", 7, op},
+           {"algorithm", "", 18, 2},
+           {"by", "", 7, 4},
+           {"time", "(us)", 9},
+           {"min", "(us)", 9, 6},
+           {"spread", "(%)", 6, 1},
+           {"alone", "(us)", 9, 3},
+           {"algbw", "(GB/s)", 6, 5},
+           {"busbw", "(GB/s)", 6}},
+          width};
+}
+
+std::string table_head(const Table& table, const std::vector<Cell>& cells, int ranks,
+                       const std::string& where) {
+  const Cell& any = cells.front();
+  std::string head =
+      fmt::format("# {} over {} ranks ({})\n# ", name_of(any.collective), ranks, where);
+  if (same(cells, &Cell::type) && any.collective != Collective::barrier)
+    head += fmt::format("{}, ", name_of(any.type));
+  if (same(cells, &Cell::op) && reduces(any.collective))
+    head += fmt::format("{}, ", name_of(any.op));
+  head += "times of the slowest rank, per call\n";
+  if (const std::string names = table.left_out(); !names.empty())
+    head += fmt::format("# in wider lines and --json also: {}\n", names);
+  return head + table.head();
+}
+
+std::string table_line(const Table& table, const Measurement& m) {
+  const auto number = [](double value) { return fmt::format("{:.2f}", value); };
+  const std::string line =
+      table.line({fmt::to_string(m.bytes().value()),
+                  fmt::to_string(m.cell.contract(m.ranks).typical_count().value()),
+                  std::string{name_of(m.cell.type)},
+                  std::string{reduces(m.cell.collective) ? name_of(m.cell.op) : "-"}, m.algorithm,
+                  std::string{m.decided_by()}, number(m.median), number(m.least),
+                  fmt::format("{:.1f}", 100 * m.spread), m.alone > 0 ? number(m.alone) : "-",
+                  number(m.algorithm_bandwidth()), number(m.bus_bandwidth())});
+  const std::string doubts = doubts_about(m);
+  return doubts.empty() ? line : line + fmt::format("#! {}\n", doubts);
+}
+
+nlohmann::json to_json(const MachineState& state) {
+  return {
+      {"busy", state.busy()},   {"text", state.text()},         {"load", state.load},
+      {"others", state.others}, {"stolen", state.stolen},       {"waited", state.waited},
+      {"slowed", state.slowed}, {"throttled", state.throttled}, {"pushed_off", state.pushed_off},
+      {"moved", state.moved}};
 }
 
 nlohmann::json to_json(const Measurement& m) {
@@ -69,6 +127,11 @@ nlohmann::json to_json(const Measurement& m) {
           {"buffers", name_of(m.buffers)},
           {"algorithm", m.algorithm},
           {"explanation", m.explanation},
+          {"decided_by", m.decided_by()},
+          {"machine", to_json(m.state)},
+          {"steady", m.steady()},
+          {"times_us", m.times},
+          {"times_alone_us", m.times_alone},
           {"median_us", m.median},
           {"min_us", m.least},
           {"spread", m.spread},

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "perf/measure/measure.hpp"
+#include "perf/measure/table.hpp"
 
 namespace capstan::perf {
 
@@ -17,12 +18,20 @@ std::string unusual_conditions(const MeasureOptions& options);
 /// All conditions, for a JSON document.
 nlohmann::json conditions_of(const MeasureOptions& options);
 
-/// The head and the lines of the table; columns are those of nccl-tests.
-std::string table_head(Collective collective, int ranks, const std::string& where);
-std::string table_line(const Measurement& measurement);
+/// The format of JSON documents, which docs/results.schema.json describes.
+inline constexpr const char* results_format = "capstan-results-1";
+
+/// The table of measurements, with columns like those of nccl-tests. Types and operations have
+/// columns where they differ, and stand above the table otherwise.
+Table measurements_table(const std::vector<Cell>& cells, int width);
+std::string table_head(const Table& table, const std::vector<Cell>& cells, int ranks,
+                       const std::string& where);
+/// A line, and another one where something casts doubt on it.
+std::string table_line(const Table& table, const Measurement& measurement);
 
 /// The same facts as JSON; times in microseconds, bandwidths in GB/s.
 nlohmann::json to_json(const Measurement& measurement);
+nlohmann::json to_json(const MachineState& state);
 
 /// Throws SystemError if write_document() could not write this file; an empty name is no file.
 /// Leaves no file behind, and changes none.

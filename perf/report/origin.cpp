@@ -5,6 +5,8 @@
 #include <sys/utsname.h>
 
 #include <algorithm>
+#include <cctype>
+#include <cstdlib>
 #include <ctime>
 
 #include "capstan/version.hpp"
@@ -31,6 +33,14 @@ std::string machine_text() {
                      machine.every_core().size(), threads);
 }
 
+/// "0.12 0.40 0.38": the load averages of 1, 5 and 15 minutes.
+std::string load_text() {
+  double averages[3]{};
+  const int known = ::getloadavg(averages, 3);
+  if (known < 3) return "unknown";
+  return fmt::format("{:.2f} {:.2f} {:.2f}", averages[0], averages[1], averages[2]);
+}
+
 bool is_plain(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
          std::string_view{"-_./:,=+@%^"}.find(c) != std::string_view::npos;
@@ -45,16 +55,33 @@ std::string quoted(const std::string& argument) {
   return text + "'";
 }
 
-Facts origin(const std::vector<std::string>& arguments) {
-  utsname system{};
-  ::uname(&system);
+std::string command_text(const std::vector<std::string>& arguments) {
   std::string command = "capstan";
   for (const std::string& argument : arguments) command.append(" ").append(quoted(argument));
+  return command;
+}
+
+Facts origin(const std::vector<std::string>& arguments, std::string_view commit) {
+  utsname system{};
+  ::uname(&system);
+  const std::string built =
+      commit.empty() ? std::string{version()} : fmt::format("{} ({})", version(), commit);
   return {{"machine", machine_text()},
           {"host", fmt::format("{}, {} {}", system.nodename, system.sysname, system.release)},
-          {"Capstan", fmt::format("{}, {} build", version(), CAPSTAN_BUILD_TYPE)},
-          {"command", command},
-          {"date", now()}};
+          {"Capstan", fmt::format("{}, {} build", built, CAPSTAN_BUILD_TYPE)},
+          {"command", command_text(arguments)},
+          {"date", now()},
+          {"load", load_text()}};
+}
+
+nlohmann::json to_json(const Facts& facts) {
+  nlohmann::json object = nlohmann::json::object();
+  for (const auto& [name, value] : facts) {
+    std::string small = name;
+    std::ranges::transform(small, small.begin(), [](unsigned char c) { return std::tolower(c); });
+    object[small] = value;
+  }
+  return object;
 }
 
 }  // namespace capstan::report

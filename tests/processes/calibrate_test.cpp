@@ -24,7 +24,7 @@ TEST(Calibrate, IsKeptByTheIdentityOfTheMachineAndReadLater) {
   const auto missing = folder.run(home + "capstan simulate barrier -n 4 --topology here 2>&1");
   EXPECT_EQ(missing.status, 2);
   EXPECT_THAT(missing.output, HasSubstr("run `capstan calibrate`"));
-  const auto measured = folder.run(home + "capstan calibrate -n 2 2>&1");
+  const auto measured = folder.run(home + "capstan calibrate -n 2 --despite-load 2>&1");
   ASSERT_EQ(measured.status, 0) << measured.output;
   EXPECT_THAT(measured.output, HasSubstr("read it by capstan simulate --topology here"));
   const std::string file = folder.run("ls capstan/clusters").output;
@@ -56,7 +56,7 @@ TEST(Calibrate, FitsTheModelThatChooses) {
     return nlohmann::json::parse(folder.run("cat capstan/profiles/*").output)["groups"][0];
   };
   EXPECT_THAT(run("explain all_reduce -n 2 -b 1k"), HasSubstr("decided by: the model; the first"));
-  EXPECT_THAT(run("calibrate -n 2"), HasSubstr("the model's factors for 2 ranks"));
+  EXPECT_THAT(run("calibrate -n 2 --despite-load"), HasSubstr("the model's factors for 2 ranks"));
   const auto calibrated = profile();
   EXPECT_EQ(calibrated["cells"].size(), 0u);
   for (const char* factor : {"flags", "packets", "staging-reads"})
@@ -68,7 +68,7 @@ TEST(Calibrate, FitsTheModelThatChooses) {
   EXPECT_THAT(run("tune --judge capstan/profiles/*"), HasSubstr("no cell was measured"));
   run("tune all_reduce -n 2 --sizes 1k --seconds 0.01");
   EXPECT_EQ(profile()["cells"].size(), 1u);
-  run("calibrate -n 2");
+  run("calibrate -n 2 --despite-load");
   EXPECT_EQ(profile()["cells"].size(), 1u);
   EXPECT_THAT(run("perf all_reduce -n 2 -b 64k -e 64k --rounds 2 --seconds 0.01"),
               HasSubstr("wrong values: 0"));
@@ -76,12 +76,13 @@ TEST(Calibrate, FitsTheModelThatChooses) {
 
 TEST(Calibrate, WritesWhereItIsTold) {
   const Folder folder;
-  const auto printed = folder.run("capstan calibrate -n 2 -o -");
+  const auto printed = folder.run("capstan calibrate -n 2 --despite-load -o -");
   ASSERT_EQ(printed.status, 0) << printed.output;
   EXPECT_EQ(nlohmann::json::parse(printed.output)["format"], "capstan-topology");
   EXPECT_THAT(printed.output, EndsWith("\n}\n")) << "no blank line";
   EXPECT_EQ(folder
-                .run("capstan calibrate -n 2 -o file.json 2>&1; capstan simulate barrier -n 4 "
+                .run("capstan calibrate -n 2 --despite-load -o file.json 2>&1; capstan simulate "
+                     "barrier -n 4 "
                      "--topology file.json")
                 .status,
             0);

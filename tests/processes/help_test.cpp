@@ -6,10 +6,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "tests/processes/folder.hpp"
 
@@ -83,6 +85,55 @@ TEST(Help, CompletionsKnowCommandsAndOptions) {
   const auto fish = folder.run("capstan help --completion fish").output;
   EXPECT_THAT(fish, HasSubstr("__fish_seen_subcommand_from perf' -s n -l ranks -r"));
   EXPECT_THAT(folder.run("capstan help --completion zsh").output, HasSubstr("#compdef capstan"));
+}
+
+/// The lines of a command's output that are longer than a terminal is wide.
+std::vector<std::string> long_lines(const Folder& folder, const std::string& command) {
+  std::istringstream output{folder.run("COLUMNS=80 capstan " + command).output};
+  std::vector<std::string> found;
+  int lines = 0;
+  for (std::string line; std::getline(output, line); ++lines)
+    if (line.size() > 80) found.push_back(line);
+  EXPECT_GT(lines, 0) << command;
+  return found;
+}
+
+TEST(Help, NoLineIsLongerThanTheTerminal) {
+  const Folder folder;
+  EXPECT_THAT(long_lines(folder, "--help"), ::testing::IsEmpty());
+  for (const std::string command : commands)
+    EXPECT_THAT(long_lines(folder, command + " --help"), ::testing::IsEmpty()) << command;
+  folder.run("capstan tune all_reduce -n 2 --sizes 1K,64K --seconds 0.01 --despite-load -o p.json");
+  for (const char* command :
+       {"explain all_reduce --bytes 64K -n 8", "explain all_gather --hosts 2x4 --schedule 0",
+        "explain all_reduce -n 2 --profile p.json", "verify all_reduce -n 2,3",
+        "verify scan -n 2 --count 5 --show 1", "doctor", "settings", "topo --ranks 4",
+        "topo --ranks 16 --synthetic 'package:2 numa:2 l3:1 l2:4 core:1 pu:2'",
+        "simulate all_reduce -n 64 --fabric fat-tree", "tune --check p.json", "tune --judge p.json",
+        "perf all_reduce -n 2 --sizes 64,64K --seconds 0.01",
+        "perf all_reduce -n 2 --types all --sizes 1K --seconds 0.001",
+        "tune all_reduce -n 2 --sizes 8 --seconds 0.01 -o p.json",
+        "export all_reduce -a ring -n 3 --format text", "calibrate -n 2 -o c.json"})
+    EXPECT_THAT(long_lines(folder, command), ::testing::IsEmpty()) << command;
+}
+
+/// --json prints JSON and nothing else, and --json=FILE writes it beside the text.
+TEST(Help, JsonMeansTheSameInEveryCommand) {
+  const Folder folder;
+  for (const std::string command :
+       {"explain all_reduce -n 2", "verify barrier -n 2", "doctor", "settings", "topo",
+        "simulate barrier -n 4", "perf all_reduce -n 2 --sizes 8 --seconds 0.001",
+        "tune all_reduce -n 2 --sizes 8 --seconds 0.001 --restart -o p.json"}) {
+    const std::string words = command;
+    const auto printed = folder.run("capstan " + words + " --json");
+    EXPECT_EQ(printed.status, 0) << words << "\n" << printed.output;
+    EXPECT_TRUE(nlohmann::json::accept(printed.output)) << words << "\n" << printed.output;
+    const auto written = folder.run("capstan " + words + " --json=out.json");
+    EXPECT_FALSE(nlohmann::json::accept(written.output)) << words;
+    EXPECT_TRUE(nlohmann::json::accept(folder.run("cat out.json; rm out.json").output)) << words;
+  }
+  const auto order = folder.run("capstan perf --json all_reduce -n 2 --sizes 8 --seconds 0.001");
+  EXPECT_TRUE(nlohmann::json::accept(order.output)) << order.output;
 }
 
 TEST(Help, TheVersionTellsTheCommit) {

@@ -13,6 +13,7 @@
 
 #include "capstan/collective.hpp"
 #include "tests/processes/processes.hpp"
+#include "tests/schema.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace capstan {
@@ -60,7 +61,7 @@ TEST(Perf, NamesTheChoices) {
 }
 
 TEST(Perf, RefusesOptionsThatDoNothing) {
-  EXPECT_THAT(refused_by_perf({"--sizes", "8"}), HasSubstr("--sizes: only with --against"));
+  EXPECT_THAT(refused_by_perf({"--sizes", "8", "-b", "8"}), HasSubstr("--sizes says it all"));
   EXPECT_THAT(refused_by_perf({"--unbound"}), HasSubstr("--unbound: only with --against"));
   EXPECT_THAT(refused_by_perf({"--skew", "nan"}), HasSubstr("--skew"));
   EXPECT_THAT(refused_by_perf({"--against", "gloo", "--ranks", "2,4096", "--skew", "5"}),
@@ -83,31 +84,72 @@ TEST(Perf, RefusesOptionsThatDoNothing) {
 
 TEST(Perf, AFileThatCannotBeWrittenIsFoundBeforeAnythingIsMeasured) {
   const auto result = run_command(
-      {CAPSTAN_PROGRAM, "perf", "-n", "2", "-e", "8", "--json", "/proc/no/such/folder/results"});
+      {CAPSTAN_PROGRAM, "perf", "-n", "2", "-e", "8", "--json=/proc/no/such/folder/results"});
   EXPECT_EQ(result.status, 1);
   EXPECT_THAT(result.output, HasSubstr("cannot write '/proc/no/such/folder/results'"));
   EXPECT_THAT(result.output, ::testing::Not(HasSubstr("# all_reduce over")));
 }
 
 TEST(Perf, ASweepEndsWithTheLargestSize) {
-  const auto result =
-      run_command({CAPSTAN_PROGRAM, "perf", "-n", "2", "-b", "8", "-e", "1000", "-f", "5",
-                   "--rounds", "2", "--seconds", "0.001", "--json", "-"});
+  const auto result = run_command({CAPSTAN_PROGRAM, "perf", "-n", "2", "-b", "8", "-e", "1000",
+                                   "-f", "5", "--rounds", "2", "--seconds", "0.001", "--json"});
   EXPECT_EQ(result.status, 0) << result.output;
   for (const char* size : {"8", "40", "200", "1000"})
     EXPECT_EQ(occurrences(result.output, fmt::format("\"bytes\": {},", size)), 1) << result.output;
 }
 
+TEST(Perf, MeasuresTheSizesThatAreNamed) {
+  const auto result = run_command({CAPSTAN_PROGRAM, "perf", "-n", "2", "--sizes", "64,8K", "--json",
+                                   "--rounds", "2", "--seconds", "0.001"});
+  EXPECT_EQ(result.status, 0) << result.output;
+  const auto results = nlohmann::json::parse(result.output)["results"];
+  ASSERT_EQ(results.size(), 2U);
+  EXPECT_EQ(results[0]["bytes"], 64);
+  EXPECT_EQ(results[1]["bytes"], 8192);
+}
+
+/// Names and options as users of nccl-tests and mpirun type them.
+TEST(Perf, KnowsHabitsOfOtherBenchmarks) {
+  const auto run = [](std::vector<std::string> words) {
+    words.insert(words.begin(), {CAPSTAN_PROGRAM, "perf"});
+    words.insert(words.end(), {"--seconds", "0.001", "--json"});
+    const auto result = run_command(words);
+    EXPECT_EQ(result.status, 0) << result.output;
+    return nlohmann::json::parse(result.output)["results"][0];
+  };
+  const auto reduced = run(
+      {"reduce", "-np", "2", "-o", "max", "-d", "f64", "-r", "1", "-c", "0", "-b", "8", "-e", "8"});
+  EXPECT_EQ(reduced["op"], "max");
+  EXPECT_EQ(reduced["type"], "f64");
+  EXPECT_EQ(reduced["ranks"], 2);
+  for (const auto& [theirs, ours] :
+       std::map<std::string, std::string>{{"allreduce", "all_reduce"},
+                                          {"reducescatter", "reduce_scatter"},
+                                          {"alltoall", "all_to_all"},
+                                          {"bcast", "broadcast"}})
+    EXPECT_EQ(run({theirs, "-np", "2", "--sizes", "64"})["collective"], ours);
+}
+
+TEST(Perf, EndsWithAnErrorBelowABandwidth) {
+  const auto status = [](const char* bandwidth) {
+    return run_command({CAPSTAN_PROGRAM, "perf", "-n", "2", "--sizes", "64K", "--seconds", "0.001",
+                        "--min-busbw", bandwidth})
+        .status;
+  };
+  EXPECT_EQ(status("0.000001"), 0);
+  EXPECT_EQ(status("1000000"), 1);
+}
+
 TEST(Perf, ASizeTakesNotMuchLongerThanAskedForAndSaysWhatThatMeans) {
   const auto result = run_command({CAPSTAN_PROGRAM, "perf", "-n", "2", "-b", "16M", "-e", "16M",
-                                   "--rounds", "1000", "--seconds", "0.001", "--json", "-"});
+                                   "--rounds", "1000", "--seconds", "0.001", "--json"});
   EXPECT_EQ(result.status, 0) << result.output;
   EXPECT_THAT(result.output, HasSubstr("\"settled\": false"));
   EXPECT_THAT(result.output, HasSubstr("\"calls\": 1,"));
   const auto table = run_command({CAPSTAN_PROGRAM, "perf", "-n", "2", "-b", "16M", "-e", "16M",
                                   "--no-check", "--seconds", "0.001"});
   EXPECT_EQ(table.status, 0) << table.output;
-  EXPECT_THAT(table.output, HasSubstr("  not settled\n"));
+  EXPECT_THAT(table.output, HasSubstr("#! not settled"));
   const auto chosen =
       run_command({CAPSTAN_PROGRAM, "perf", "-n", "2", "-b", "16M", "-e", "16M", "--no-check",
                    "--seconds", "0.001", "--algorithm", "direct/staged"});
@@ -186,7 +228,7 @@ TEST(Perf, ComparesWithBuffersOfItsOwnWithoutCoresOfItsOwnAndWithRanksThatComeLa
 TEST(Perf, ComparesForAsLongAsItIsTold) {
   const auto result =
       run_command({CAPSTAN_PROGRAM, "perf", "all_reduce", "-n", "2", "--against", "gloo", "--sizes",
-                   "4M", "--rounds", "200", "--seconds", "0.0001", "--json", "-"});
+                   "4M", "--rounds", "200", "--seconds", "0.0001", "--json"});
   if (result.output.find("was not built") != std::string::npos)
     GTEST_SKIP() << "no libgloo-dev, or built with sanitizers";
   EXPECT_EQ(result.status, 0) << result.output;
@@ -196,7 +238,7 @@ TEST(Perf, ComparesForAsLongAsItIsTold) {
 TEST(Perf, ComparesWithPartsOnOddNumbersOfRanks) {
   const auto result =
       run_command({CAPSTAN_PROGRAM, "perf", "all_reduce", "-n", "3", "--against", "gloo", "--sizes",
-                   "8,4K", "--rounds", "2", "--seconds", "0.01", "--json", "-"});
+                   "8,4K", "--rounds", "2", "--seconds", "0.01", "--json"});
   if (result.output.find("was not built") != std::string::npos)
     GTEST_SKIP() << "no libgloo-dev, or built with sanitizers";
   EXPECT_EQ(result.status, 0) << result.output;
@@ -231,13 +273,44 @@ TEST(Perf, ComparesWithLibrariesOfToday) {
   }
 }
 
-TEST(Perf, WritesJson) {
-  const auto result = run_command({CAPSTAN_PROGRAM, "perf", "-n", "2", "-e", "64", "--json", "-",
-                                   "--rounds", "2", "--seconds", "0.01"});
-  EXPECT_EQ(result.status, 0);
-  EXPECT_THAT(result.output, HasSubstr("\"median_us\""));
-  EXPECT_THAT(result.output, HasSubstr("\"first_collective_ms\""));
-  EXPECT_THAT(result.output, HasSubstr("\"alone_us\""));
+/// A document follows the schema, and says where it comes from.
+nlohmann::json checked_results(const CommandResult& result) {
+  EXPECT_EQ(result.status, 0) << result.output;
+  const auto document = nlohmann::json::parse(result.output);
+  const test::Schema schema{RESULTS_SCHEMA};
+  EXPECT_THAT(schema.faults(document), ::testing::IsEmpty());
+  return document;
+}
+
+TEST(Perf, WritesEveryTimeAndWhereItComesFrom) {
+  const auto document =
+      checked_results(run_command({CAPSTAN_PROGRAM, "perf", "-n", "2", "-e", "64", "--json",
+                                   "--rounds", "2", "--seconds", "0.01"}));
+  EXPECT_EQ(document["results"].size(), 4U);
+  EXPECT_EQ(document["results"][0]["times_us"].size(), 2U);
+  EXPECT_EQ(document["origin"]["command"],
+            "capstan perf -n 2 -e 64 --json --rounds 2 --seconds 0.01");
+}
+
+TEST(Perf, AComparisonWritesEveryTimeAndWhereItComesFrom) {
+  const auto result =
+      run_command({CAPSTAN_PROGRAM, "perf", "all_reduce", "-n", "2", "--against", "openmpi",
+                   "--sizes", "8", "--rounds", "3", "--seconds", "0.01", "--json"});
+  if (result.output.find("was not built") != std::string::npos)
+    GTEST_SKIP() << "no libopenmpi-dev, or built with sanitizers";
+  const auto document = checked_results(result);
+  EXPECT_GE(document["cells"][0]["capstan"]["times_us"].size(), 3U);
+}
+
+TEST(Perf, NamesWhoDecided) {
+  const auto by = [](const char* rules) {
+    const auto result = run_command({CAPSTAN_PROGRAM, "perf", "-n", "2", "-b", "64", "-e", "64",
+                                     "--json", "--rounds", "2", "--seconds", "0.01"},
+                                    {{"CAPSTAN_ALGORITHM", rules}, {"CAPSTAN_AUTOTUNE", "0"}});
+    return nlohmann::json::parse(result.output)["results"][0]["decided_by"];
+  };
+  EXPECT_EQ(by("all_reduce:flat"), "rule");
+  EXPECT_NE(by(""), "rule");
 }
 
 TEST(Perf, SaysHowLongItTookToStart) {

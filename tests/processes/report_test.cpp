@@ -130,7 +130,7 @@ Line line(const std::string& name, double factor, Role role = Role::other) {
 /// A page with everything that a page may have.
 Page page_of_all(const std::string& name) {
   Page page{name, "Lead of " + name};
-  page.add_facts(origin({"perf", name}));
+  page.add_facts(origin({"perf", name}, ""));
   page.add_fact(name, name);
   std::vector<Taken> taken;
   for (const Point& point : line(name, 1).points)
@@ -246,15 +246,14 @@ TEST_F(Reports, OfPerfHaveItsFiguresAndSayWhereTheyComeFrom) {
                                    "3",
                                    "--seconds",
                                    "0.003",
-                                   "--json",
-                                   file("results.json"),
+                                   "--json=" + file("results.json"),
                                    "--chart",
                                    file("chart.html")});
   ASSERT_EQ(result.status, 0) << result.output;
   const json seen = look(read(file("chart.html")));
   expect_readable(seen);
   EXPECT_EQ(seen["title"], "all_reduce, 2 ranks");
-  for (const char* fact : {"machine", "host", "Capstan", "date"})
+  for (const char* fact : {"machine", "host", "Capstan", "date", "load"})
     EXPECT_FALSE(seen["facts"].value(fact, "").empty()) << fact;
   EXPECT_THAT(seen["facts"].value("command", ""),
               HasSubstr("capstan perf all_reduce -n 2 -b 8 -e 32K -f 8 --types f32,f64"));

@@ -255,11 +255,11 @@ TEST(Program, UnknownOptionsAreNamedWithTheNearestOne) {
 }
 
 TEST(Program, UnknownValuesAreNamedWithTheNearestOne) {
-  EXPECT_EQ(not_understood({"perf", "allreduce"}),
-            "capstan: collective: no 'allreduce': did you mean 'all_reduce'? "
+  EXPECT_EQ(not_understood({"perf", "all_reduces"}),
+            "capstan: collective: no 'all_reduces': did you mean 'all_reduce'? "
             "see capstan perf --help\n");
-  EXPECT_THAT(not_understood({"perf", "bcast"}),
-              testing::AllOf(testing::HasSubstr("collective: bcast not in {barrier,broadcast,"),
+  EXPECT_THAT(not_understood({"perf", "shuffle"}),
+              testing::AllOf(testing::HasSubstr("collective: shuffle not in {barrier,broadcast,"),
                              testing::HasSubstr(",all}; see capstan perf --help")));
 }
 

@@ -34,7 +34,7 @@ TEST(Summaries, CountRatiosByRound) {
   EXPECT_DOUBLE_EQ(summary.geometric_mean, 1);
   EXPECT_THAT(summary.lost, ElementsAre(&cells[1]));
   EXPECT_EQ(summary.worst, &cells[1]);
-  EXPECT_THAT(cell_line(cells[2], {"mpi"}), HasSubstr("0.00"));
+  EXPECT_THAT(cell_line(cells_table({"mpi"}, 200), cells[2], {"mpi"}), HasSubstr("0.00"));
 }
 
 /// A cell is won only if it is won in a row and alone.

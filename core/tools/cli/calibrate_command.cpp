@@ -11,8 +11,11 @@
 #include "core/profiles/write_profile.hpp"
 #include "core/tools/cli/commands.hpp"
 #include "core/tools/cli/host_options.hpp"
+#include "core/tools/cli/quiet.hpp"
 #include "core/tools/cli/topology/calibrate.hpp"
+#include "core/tools/launcher/complain.hpp"
 #include "core/tools/launcher/launcher.hpp"
+#include "perf/measure/folded.hpp"
 #include "perf/measure/report.hpp"
 #include "topology/machine.hpp"
 
@@ -23,6 +26,7 @@ struct CalibrateOptions {
   int ranks = 0;
   launcher::HostOptions where;
   std::string output;
+  QuietOptions quiet;
 };
 
 std::string file_of(const CalibrateOptions& options) {
@@ -48,7 +52,9 @@ int ranks_of(const CalibrateOptions& options) {
 }
 
 int start_ranks(const CalibrateOptions& options, const std::vector<std::string>& arguments) {
+  constexpr double seconds = 2;
   perf::check_writable(file_of(options));
+  if (!options.where.given()) await_quiet_machine("calibrate", options.quiet, seconds);
   return launcher::launch(job_of(ranks_of(options), options.where, arguments));
 }
 
@@ -57,8 +63,9 @@ void keep_model(const MeasuredGroup& group) {
   const Fingerprint machine = Fingerprint::of(Machine::discover());
   const std::string file = user_profile_path(machine);
   add_model_to_profile(file, machine, group);
-  fmt::print("calibrate: wrote the model's factors for {} ranks into {}, which later jobs read\n",
-             group.ranks, file);
+  perf::print_folded(
+      "calibrate: wrote the model's factors for {} ranks into {}, which later jobs read\n",
+      group.ranks, file);
 }
 
 /// Rank 0 writes the files.
@@ -68,9 +75,17 @@ int run_as_rank(const CalibrateOptions& options) {
   const std::string file = file_of(options);
   perf::write_document(file, found->cluster);
   if (file != "-")
-    fmt::print("calibrate: wrote {}; read it by capstan simulate --topology {}\n", file,
-               options.output.empty() ? "here" : file);
-  if (options.output.empty()) keep_model(found->group);
+    perf::print_folded("calibrate: wrote {}; read it by capstan simulate --topology {}\n", file,
+                       options.output.empty() ? "here" : file);
+  const bool counts = options.quiet.accepts_load || !found->state.busy();
+  if (!counts)
+    launcher::say_on_stderr(perf::folded(
+        fmt::format("calibrate: {}\ncalibrate: what it measured may be wrong{}; measure again when "
+                    "the machine is quiet\n",
+                    found->state.text(),
+                    options.output.empty() ? ", and the model stays as it was" : ""),
+        perf::line_width()));
+  if (options.output.empty() && counts) keep_model(found->group);
   return 0;
 }
 
@@ -92,7 +107,8 @@ constexpr const char* footer =
     "overhead of the network. The least of several rounds counts. The file is a topology file\n"
     "(JSON, docs/simulation.md), kept by the identity of the machine: --topology here reads it.\n"
     "Unless --output names a file, it also fits the model by which the library chooses\n"
-    "algorithms to this machine, and keeps its factors in the user's profile (docs/tuning.md).";
+    "algorithms to this machine, and keeps its factors in the user's profile (docs/tuning.md),\n"
+    "if other programs have not disturbed it twice.";
 
 }  // namespace
 
@@ -105,6 +121,7 @@ void add_calibrate_command(CLI::App& app, int& status, const std::vector<std::st
                    "Ranks to start (default: one per core of this host, or all places of --hosts)")
       ->check(CLI::Range(2, 4096));
   add_host_options(*command, options->where);
+  add_quiet_options(*command, options->quiet, true);
   command->add_option("-o,--output", options->output,
                       "The file, - for standard output (default: the user's, "
                       "capstan/clusters/ID.json in XDG_CONFIG_HOME or ~/.config)");

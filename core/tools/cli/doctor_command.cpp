@@ -7,6 +7,9 @@
 
 #include "core/tools/cli/commands.hpp"
 #include "core/tools/cli/doctor/probe.hpp"
+#include "core/tools/cli/options.hpp"
+#include "perf/measure/folded.hpp"
+#include "perf/measure/report.hpp"
 
 namespace capstan::cli {
 
@@ -40,11 +43,12 @@ std::string_view name_of(Probe::Status status) {
 }
 
 void print(const Probe& probe) {
-  fmt::print("{:<20} {:<8} {}\n", probe.name, name_of(probe.status), probe.value);
-  if (!probe.remedy.empty()) fmt::print("{:<29} {}\n", "", probe.remedy);
+  perf::print_folded("{:<20} {:<7}  {}\n", probe.name, name_of(probe.status), probe.value);
+  if (!probe.remedy.empty()) perf::print_folded("{:<29} {}\n", "", probe.remedy);
 }
 
-int run(bool json) {
+int run(const std::string& json) {
+  perf::check_writable(json);
   nlohmann::json lines = nlohmann::json::array();
   for (const auto probes : subjects)
     for (const ProbeFunction probe : probes()) {
@@ -53,9 +57,9 @@ int run(bool json) {
                        {"status", name_of(result.status)},
                        {"value", result.value},
                        {"remedy", result.remedy}});
-      if (!json) print(result);
+      if (prints_text(json)) print(result);
     }
-  if (json) fmt::print("{}\n", lines.dump(2));
+  write_json(json, lines);
   return 0;
 }
 
@@ -64,8 +68,8 @@ int run(bool json) {
 void add_doctor_command(CLI::App& app, int& status) {
   auto* command = app.add_subcommand(
       "doctor", "Report what this build supports, what this machine has, and what limits it");
-  const auto json = std::make_shared<bool>(false);
-  command->add_flag("--json", *json, "Print JSON");
+  const auto json = std::make_shared<std::string>();
+  add_json_option(*command, *json);
   command->footer(
       "Examples:\n  capstan doctor\n  mpirun -n 2 capstan doctor     as ranks under this launcher "
       "see it");

@@ -6,11 +6,13 @@
 #include "capstan/error.hpp"
 #include "core/engine/run/engine.hpp"
 #include "core/tools/cli/commands.hpp"
+#include "core/tools/cli/commit.hpp"
 #include "core/tools/cli/explain/chart.hpp"
 #include "core/tools/cli/explain/report.hpp"
 #include "core/tools/cli/options.hpp"
 #include "core/tools/cli/simulate/scenario.hpp"
 #include "core/tools/cli/sizes.hpp"
+#include "perf/measure/folded.hpp"
 #include "perf/measure/report.hpp"
 #include "perf/report/page.hpp"
 #include "topology/machine.hpp"
@@ -24,7 +26,8 @@ struct ExplainOptions {
   std::string hosts, type = "f32", op = "sum";
   int root = 0;
   std::string rules, profile;
-  bool in_order = false, json = false;
+  bool in_order = false;
+  std::string json;
   int schedule = -1;
   std::string svg, chart, topology, fabric;
 };
@@ -98,6 +101,7 @@ int run_explain(const CLI::App& command, const ExplainOptions& options,
   if (!options.chart.empty()) report::require_charts("--chart");
   perf::check_writable(options.svg);
   perf::check_writable(options.chart);
+  perf::check_writable(options.json);
   const Question question = question_of(options);
   const int ranks = question.hosts().ranks();
   if (options.schedule >= ranks)
@@ -106,16 +110,16 @@ int run_explain(const CLI::App& command, const ExplainOptions& options,
   if (!options.svg.empty() && ranks > most_drawn)
     throw InvalidArgument(fmt::format("--svg draws up to {} ranks, not {}", most_drawn, ranks));
   const Survey survey = question.answer();
-  if (options.json)
-    fmt::print("{}\n", to_json(question, survey).dump(2));
-  else
-    fmt::print("{}", to_text(question, survey));
+  if (prints_text(options.json)) perf::print_folded("{}", to_text(question, survey));
+  write_json(options.json, to_json(question, survey));
   if (options.schedule >= 0)
-    fmt::print("{}", schedule_text(question, survey.decision.choice, Rank{options.schedule}));
+    perf::print_folded("{}",
+                       schedule_text(question, survey.decision.choice, Rank{options.schedule}));
   if (!options.svg.empty())
     perf::write_document(options.svg, space_time_svg(question, survey.decision.choice));
   if (!options.chart.empty())
-    perf::write_document(options.chart, chart_page(question, survey, report::origin(arguments)));
+    perf::write_document(options.chart,
+                         chart_page(question, survey, report::origin(arguments, build_commit())));
   return 0;
 }
 
@@ -171,7 +175,7 @@ void add_explain_command(CLI::App& app, int& status, const std::vector<std::stri
                     "The operation is not commutative: ranks keep their order");
   command->add_option("--rules", options->rules, "Rules instead of those of CAPSTAN_ALGORITHM");
   command->add_option("--profile", options->profile, "A profile instead of the usual one, or none");
-  command->add_flag("--json", options->json, "Print JSON");
+  add_json_option(*command, options->json);
   command->add_option("--schedule", options->schedule, "Print the steps of this rank, too")
       ->check(CLI::Range(0, most_ranks - 1));
   command->add_option("--svg", options->svg,

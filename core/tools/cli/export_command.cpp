@@ -134,7 +134,7 @@ void add_sizes(CLI::App& command, ExportCommand& options) {
   auto* count = command.add_option("--count", options.count,
                                    "Elements: of the whole buffer (broadcast, reduce, all_reduce, "
                                    "scans) or of one rank's block; 4 per rank if left out");
-  command.add_option("--bytes", options.bytes, "Bytes of the largest buffer instead")
+  command.add_option("-b,--bytes", options.bytes, "Bytes of the largest buffer instead")
       ->excludes(count);
   command.add_option("--root", options.root, "The root, where there is one")
       ->check(CLI::Range(0, most_ranks - 1))

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <exception>
+#include <memory>
 
 #include "capstan/error.hpp"
 #include "core/tools/cli/commands.hpp"
 #include "core/tools/cli/commit.hpp"
+#include "core/tools/cli/help/folded_help.hpp"
 #include "core/tools/cli/standard_streams.hpp"
 #include "core/tools/cli/usage.hpp"
 #include "core/tools/launcher/complain.hpp"
@@ -35,9 +38,18 @@ std::string version_text() {
                      commit.empty() ? "" : fmt::format(" ({})", commit));
 }
 
+/// The words that CLI11 reads, the last one first. -np is mpirun's -n.
+std::vector<std::string> as_parsed(std::vector<std::string> words) {
+  const auto program = std::ranges::find(words, "--");
+  std::ranges::replace(words.begin(), program, "-np", "-n");
+  std::ranges::reverse(words);
+  return words;
+}
+
 int run_command(int argc, char** argv) {
   CLI::App app{"Capstan: collectives whose schedules are data - verified, run, explained",
                "capstan"};
+  app.formatter(std::make_shared<capstan::cli::FoldedHelp>());
   app.set_version_flag("--version", version_text());
   app.require_subcommand(1);
   app.footer(examples);
@@ -57,7 +69,7 @@ int run_command(int argc, char** argv) {
   capstan::cli::add_settings_command(app, status);
   capstan::cli::add_help_command(app);
   try {
-    app.parse(argc, argv);
+    app.parse(as_parsed(arguments));
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : wrong_usage;
   } catch (const capstan::InvalidArgument& error) {

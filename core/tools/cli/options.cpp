@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "capstan/error.hpp"
+#include "perf/measure/report.hpp"
 
 namespace capstan::cli {
 namespace {
@@ -40,6 +41,22 @@ CLI::Validator seconds_to_measure() {
 
 CLI::Validator seconds_from_zero() {
   return seconds(true);
+}
+
+/// CLI11 calls the value of a flag without one "true".
+void add_json_option(CLI::App& command, std::string& file) {
+  command
+      .add_flag("--json", file,
+                "Print JSON instead of text, or write it to a file as well: --json=FILE")
+      ->transform(CLI::Validator{[](std::string& value) {
+                                   if (value == "true") value = "-";
+                                   return std::string{};
+                                 },
+                                 ""});
+}
+
+void write_json(const std::string& json, const nlohmann::json& document) {
+  if (!json.empty()) perf::write_document(json, document.dump(2));
 }
 
 void refuse_options(const CLI::App& command, std::initializer_list<const char*> names,

@@ -11,14 +11,18 @@
 #include "core/schedule/custom/added_algorithms.hpp"
 #include "core/schedule/selection/rules.hpp"
 #include "core/tools/cli/commands.hpp"
+#include "core/tools/cli/commit.hpp"
+#include "core/tools/cli/duration_text.hpp"
 #include "core/tools/cli/host_options.hpp"
 #include "core/tools/cli/options.hpp"
 #include "core/tools/cli/perf/cells.hpp"
+#include "core/tools/cli/perf/options.hpp"
 #include "core/tools/cli/sizes.hpp"
 #include "core/tools/launcher/complain.hpp"
 #include "core/tools/launcher/launcher.hpp"
 #include "perf/compare/compare.hpp"
 #include "perf/measure/chart.hpp"
+#include "perf/measure/folded.hpp"
 #include "perf/measure/measure.hpp"
 #include "perf/measure/report.hpp"
 #include "perf/measure/start_up.hpp"
@@ -26,12 +30,6 @@
 
 namespace capstan::cli {
 namespace {
-
-std::vector<std::string> collective_names() {
-  std::vector<std::string> names;
-  for (const Collective collective : all_collectives()) names.emplace_back(name_of(collective));
-  return names;
-}
 
 /// Binds this rank to its own core, unless the launcher has bound it already.
 void bind_if_free(const Launch& launch) {
@@ -65,6 +63,28 @@ void write_trace(const PerfOptions& options, perf::Bench& bench,
   if (writes) perf::write_document(options.trace, to_document(recorded, options.trace));
 }
 
+/// The document of --json and the page of --chart. `facts` are those of the whole run.
+void write_documents(const PerfOptions& options, const std::vector<std::string>& arguments,
+                     const std::vector<perf::Measurement>& measurements, nlohmann::json facts) {
+  report::Facts origin = report::origin(arguments, build_commit());
+  facts["format"] = perf::results_format;
+  facts["command"] = "perf";
+  facts["origin"] = report::to_json(origin);
+  facts["results"] = nlohmann::json::array();
+  for (const perf::Measurement& each : measurements) facts["results"].push_back(to_json(each));
+  write_json(options.json, facts);
+  if (options.chart.empty()) return;
+  origin.emplace_back("meanwhile", facts["machine"]["text"]);
+  perf::write_document(options.chart, chart_page(measurements, origin));
+}
+
+/// As nccl-tests sums up: the mean over all lines.
+double mean_bus_bandwidth(const std::vector<perf::Measurement>& measurements) {
+  double sum = 0;
+  for (const perf::Measurement& each : measurements) sum += each.bus_bandwidth();
+  return sum / static_cast<double>(measurements.size());
+}
+
 /// Runs as one rank of a job; rank 0 prints the results.
 int run_rank(const PerfOptions& options, const Launch& launch,
              const std::vector<std::string>& arguments) {
@@ -77,46 +97,49 @@ int run_rank(const PerfOptions& options, const Launch& launch,
   if (!std::getenv("CAPSTAN_BINDING")) bind_if_free(launch);
   Communicator world = Communicator::from_environment(settings);
   const perf::StartUp start_up = perf::measure_start_up(world);
-  const bool prints = world.rank() == 0, table = prints && options.json != "-";
+  const bool prints = world.rank() == 0, table = prints && prints_text(options.json);
   const bool terminal = prints && ::isatty(STDERR_FILENO);
 
   perf::MeasureOptions measure = options.measure;
   measure.device_number = std::max(launch.local_rank, 0);
-  perf::Bench bench{world, parse_size(options.largest, "--max-bytes"), measure};
+  perf::Bench bench{world, largest_of(options), measure};
+  const MachineReading before = read_machine();
+  const perf::Table columns = perf::measurements_table(cells, perf::line_width());
   if (table)
-    fmt::print("{}", perf::table_head(
-                         *collective_named(options.collective()), world.size(),
+    perf::print_folded(
+        "{}",
+        perf::table_head(columns, cells, world.size(),
                          fmt::format("{}, {} buffers", launch.launcher,
                                      measure.vendor.empty() ? std::string{name_of(measure.buffers)}
                                                             : measure.vendor) +
                              (measure.skew.count() > 0 ? unusual_conditions(measure) : "")));
   if (const auto pairs = undefined_pairs(options); table && !pairs.empty())
-    fmt::print("# left out, not defined: {}\n", fmt::join(pairs, ", "));
+    perf::print_folded("# left out, not defined: {}\n", fmt::join(pairs, ", "));
   std::vector<perf::Measurement> measurements;
-  nlohmann::json results = nlohmann::json::array();
   std::uint64_t wrong = 0;
   for (std::size_t i = 0; i < cells.size(); ++i) {
     if (terminal) launcher::complain("\r\033[K[{}/{}] measuring\r", i + 1, cells.size());
     const perf::Measurement measurement = bench.measure(cells[i]);
     wrong += measurement.wrong;
     if (terminal) launcher::complain("\033[K");
-    if (table) fmt::print("{}", table_line(measurement)), std::fflush(stdout);
-    results.push_back(to_json(measurement));
+    if (table) perf::print_folded("{}", table_line(columns, measurement)), std::fflush(stdout);
     measurements.push_back(measurement);
   }
-  if (table && !measure.vendor.empty()) fmt::print("# by {}\n", measurements.back().explanation);
-  if (table) fmt::print("{}# wrong values: {}\n", to_line(start_up), wrong);
-  if (prints && !options.json.empty()) {
-    const nlohmann::json document{{"launcher", launch.launcher},
-                                  {"skew_us", measure.skew / std::chrono::microseconds{1}},
-                                  {"start_up", to_json(start_up)},
-                                  {"results", results}};
-    perf::write_document(options.json, document.dump(2));
-  }
+  if (table && !measure.vendor.empty())
+    perf::print_folded("# by {}\n", measurements.back().explanation);
+  const MachineState state = bench.state_since(before);
+  const double bandwidth = mean_bus_bandwidth(measurements);
+  if (table)
+    perf::print_folded("{}# mean busbw: {:.2f} GB/s\n# machine: {}\n# wrong values: {}\n",
+                       to_line(start_up), bandwidth, state.text(), wrong);
   write_trace(options, bench, cells, prints);
-  if (prints && !options.chart.empty())
-    perf::write_document(options.chart, chart_page(measurements, report::origin(arguments)));
-  return wrong == 0 ? 0 : 1;
+  if (prints)
+    write_documents(options, arguments, measurements,
+                    {{"machine", perf::to_json(state)},
+                     {"launcher", launch.launcher},
+                     {"skew_us", measure.skew / std::chrono::microseconds{1}},
+                     {"start_up", to_json(start_up)}});
+  return wrong == 0 && bandwidth >= options.least_bandwidth ? 0 : 1;
 }
 
 /// Ranks come at different times only where calls are measured alone.
@@ -126,6 +149,17 @@ void check_skew(const PerfOptions& options, const std::vector<int>& ranks) {
   if (!alone && options.measure.skew.count() > 0) throw InvalidArgument{perf::needs_calls_alone};
 }
 
+double seconds_of(const PerfOptions& options, int ranks) {
+  return options.measure.seconds * static_cast<double>(cells_of(options, ranks).size());
+}
+
+/// On a terminal, where it takes longer than one likes to wait.
+void say_how_long(double seconds) {
+  constexpr double short_wait = 2;
+  if (seconds > short_wait && ::isatty(STDERR_FILENO) != 0)
+    launcher::complain("perf: about {}\n", duration_text(seconds));
+}
+
 /// Starts `-n` copies of this command as ranks of a job.
 int run_all(const PerfOptions& options, int ranks, std::vector<std::string> arguments) {
   const launcher::LaunchOptions all = job_of(ranks, options.where, std::move(arguments));
@@ -133,7 +167,12 @@ int run_all(const PerfOptions& options, int ranks, std::vector<std::string> argu
   check_skew(options, {all.ranks});
   if (!options.algorithm.empty())
     AlgorithmRules::parse(options.collective() + ":" + options.algorithm, name_is_known);
-  if (all.hosts.empty()) check_files(options);  // else rank 0 does, where it runs
+  if (all.hosts.empty()) {  // else rank 0 does, where it runs
+    check_files(options);
+    const double seconds = seconds_of(options, all.ranks);
+    await_quiet_machine("perf", options.quiet, seconds, !prints_text(options.json));
+    say_how_long(seconds);
+  }
   return launcher::launch(all);
 }
 
@@ -143,6 +182,8 @@ int default_ranks(const PerfOptions& options) {
   return static_cast<int>(Machine::discover().cores().size());
 }
 
+constexpr const char* says_it_all = "--sizes says it all: leave this out";
+
 /// Options that would do nothing here.
 void refuse_idle_options(const CLI::App& command, const PerfOptions& options) {
   check_host_options(command, options.where);
@@ -151,7 +192,7 @@ void refuse_idle_options(const CLI::App& command, const PerfOptions& options) {
                    "not with --device, whose calls go by the device's own executor or by pinned "
                    "memory");
   if (options.against.empty()) {
-    refuse_options(command, {"--sizes", "--unbound"}, "only with --against");
+    refuse_options(command, {"--unbound"}, "only with --against");
     const Collective collective = *collective_named(options.collective());
     const auto without = [&](const char* what) {
       return fmt::format("{} has no {}: leave it out", name_of(collective), what);
@@ -159,16 +200,18 @@ void refuse_idle_options(const CLI::App& command, const PerfOptions& options) {
     if (!has_root(collective)) refuse_options(command, {"--root"}, without("root"));
     if (!reduces(collective)) refuse_options(command, {"--ops"}, without("operation"));
     if (collective == Collective::barrier)
-      refuse_options(
-          command, {"--min-bytes", "--max-bytes", "--factor", "--types", "--in-place", "--device"},
-          without("buffers"));
+      refuse_options(command,
+                     {"--min-bytes", "--max-bytes", "--factor", "--sizes", "--types", "--in-place",
+                      "--device"},
+                     without("buffers"));
+    if (!options.sizes.empty())
+      refuse_options(command, {"--min-bytes", "--max-bytes", "--factor"}, says_it_all);
     return;
   }
   refuse_options(command,
                  {"--factor", "--types", "--ops", "--algorithm", "--root", "--in-place", "--trace"},
                  "not with --against, which compares f32, sums, root 0 and defaults");
-  if (!options.sizes.empty())
-    refuse_options(command, {"--min-bytes", "--max-bytes"}, "--sizes says it all: leave this out");
+  if (!options.sizes.empty()) refuse_options(command, {"--min-bytes", "--max-bytes"}, says_it_all);
 }
 
 int perf_against(const PerfOptions& options, const std::vector<std::string>& arguments) {
@@ -179,7 +222,7 @@ int perf_against(const PerfOptions& options, const std::vector<std::string>& arg
                            .sizes = sizes_of(options),
                            .json = options.json,
                            .chart = options.chart,
-                           .arguments = arguments,
+                           .origin = report::origin(arguments, build_commit()),
                            .measure = options.measure};
   for (const std::string& name : options.collectives)
     if (name == "all")
@@ -192,6 +235,8 @@ int perf_against(const PerfOptions& options, const std::vector<std::string>& arg
   if (all.ranks.empty()) all.ranks = {default_ranks(options)};
   check_skew(options, all.ranks);
   check_files(options);
+  if (!options.where.given())
+    await_quiet_machine("perf", options.quiet, options.measure.seconds, !prints_text(options.json));
   return perf::compare(all);
 }
 
@@ -219,141 +264,7 @@ int run_perf(const CLI::App& command, const PerfOptions& options,
 void add_perf_command(CLI::App& app, int& status, const std::vector<std::string>& arguments) {
   auto* command = app.add_subcommand("perf", "Measure a collective and check its results");
   const auto options = std::make_shared<PerfOptions>();
-  auto names = collective_names();
-  names.emplace_back("all");
-  command
-      ->add_option("collective", options->collectives,
-                   "Collective to measure; with --against a list, or all for the seven that MPI "
-                   "libraries share")
-      ->delimiter(',')
-      ->check(CLI::IsMember(names))
-      ->capture_default_str();
-  command
-      ->add_option("-n,--ranks", options->ranks,
-                   "Ranks to start (default: one per core of this host, or all places of --hosts); "
-                   "not under "
-                   "mpirun or srun. With --against a list")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(CLI::Range(1, 4096));
-  add_host_options(*command, options->where);
-  command->add_option("-b,--min-bytes", options->smallest, "Smallest message")
-      ->capture_default_str();
-  command->add_option("-e,--max-bytes", options->largest, "Largest message")->capture_default_str();
-  command->add_option("-f,--factor", options->factor, "Factor between sizes")
-      ->check(CLI::Range(2, 1 << 20))
-      ->capture_default_str();
-  command->add_option("--types", options->types, "Element types, comma-separated, or all")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->capture_default_str();
-  command->add_option("--ops", options->ops, "Operations, comma-separated, or all")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->capture_default_str();
-  command->add_option(
-      "-a,--algorithm", options->algorithm,
-      "Force an algorithm (`capstan verify` lists them), one with a protocol such as "
-      "direct/staged, or rules by size such as 0-4k:flat,4k-inf:direct");
-  command->add_option("--root", options->root, "Root of rooted collectives")
-      ->check(CLI::Range(0, 4095))
-      ->capture_default_str();
-  command->add_flag("--in-place", options->in_place, "Use the same memory for input and output");
-  command
-      ->add_option_function<std::string>(
-          "--buffers",
-          [options](const std::string& name) {
-            options->measure.buffers =
-                name == "plain" ? perf::Buffers::plain : perf::Buffers::allocated;
-          },
-          "Memory of the buffers: plain, or allocated by the library. With --against those of "
-          "other libraries stay plain")
-      ->check(CLI::IsMember({"plain", "allocated"}))
-      ->default_str("plain");
-  command
-      ->add_option("--device", options->measure.vendor,
-                   "Buffers in memory of a GPU, cuda or hip: of the machine's GPUs each rank takes "
-                   "the next one, and several share one where there are fewer. Calls are put into "
-                   "a stream")
-      ->check(CLI::IsMember(std::vector<std::string>{"cuda", "hip"}))
-      ->each([options](const std::string&) { options->measure.buffers = perf::Buffers::device; });
-  command
-      ->add_option(
-          "--rounds", options->measure.rounds,
-          "Rounds, as far as --seconds has room for them; the median of their times counts")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  command
-      ->add_option("--seconds", options->measure.seconds,
-                   "How long each size is measured, about; before that, calls run until the "
-                   "autotuner has decided, for eight times as long at most. With --against so "
-                   "long by each library, in three rounds at least")
-      ->check(seconds_to_measure())
-      ->capture_default_str();
-  command->add_flag("!--no-check", options->measure.check, "Do not check results");
-  command->add_option("--json", options->json,
-                      "Write the results to a file, or to - instead of a table");
-  command
-      ->add_option(
-          "--against", options->against,
-          "Compare with these libraries, in turns on the same cores: openmpi, mpich, gloo; "
-          "openmpi5, mpich5, intelmpi, from scripts/setup --peers; or all that are here")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  command
-      ->add_option("--sizes", options->sizes,
-                   "With --against: these sizes instead of 8, 64, 1K ... 256M")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  command->add_flag("!--unbound", options->measure.bind,
-                    "With --against: ranks run on the cores that the system gives them");
-  command
-      ->add_option_function<int>(
-          "--skew",
-          [options](const int& microseconds) {
-            options->measure.skew = std::chrono::microseconds{microseconds};
-          },
-          "Ranks come to calls that are alone at random times within so many microseconds. The "
-          "time of a rank counts from the last one on; the greatest mean counts, so that a "
-          "broadcast to several ranks seems short")
-      ->check(CLI::Range(0, 10000));
-  command->add_option("--chart", options->chart,
-                      "Write an HTML page of diagrams, which needs no network to be read");
-  command->add_option("--trace", options->trace,
-                      "Afterwards record a few calls of each size with every step of every rank, "
-                      "and write a trace (trace-event format, for ui.perfetto.dev) or, with .svg, "
-                      "a picture of the last call");
-  command->footer(
-      "Examples:\n"
-      "  capstan perf all_reduce -n 4 -b 8 -e 256M --chart all_reduce.html\n"
-      "  capstan perf all_reduce -n 4 --types all --ops all -b 1k -e 1k\n"
-      "  capstan perf all_gather -n 4 --buffers allocated\n"
-      "  capstan perf all_reduce -n 8 --device cuda\n"
-      "  capstan perf all_reduce -n 4 -b 1M -e 1M --trace steps.svg\n"
-      "  mpirun -n 4 capstan perf all_reduce -e 1M --algorithm ring\n"
-      "  capstan perf all -n 2,4 --against openmpi,mpich,gloo -e 64M --chart peers.html\n"
-      "  scripts/setup --peers; capstan perf all -n 2 --against all -e 64M    Open MPI 5 ... too\n"
-      "  capstan perf all_reduce --hosts node1:1,node2:1 --against openmpi,mpich,gloo -e 64M\n\n"
-      "size    bytes of the largest buffer\n"
-      "time    median over the rounds, of the slowest rank\n"
-      "spread  interquartile range, as a share of the median\n"
-      "algbw   size / time\n"
-      "busbw   bandwidth that each link must carry at least, as in nccl-tests: algbw times\n"
-      "        2(n-1)/n for all_reduce, (n-1)/n for collectives of blocks, 1 for the others\n"
-      "not settled   the autotuner was still trying candidates: raise --seconds\n"
-      "alone   time of calls that all ranks begin together (with --skew at random times) after\n"
-      "        20 us of quiet, not in a row\n"
-      "--device: in a row calls follow one another in the stream; alone, each is waited for\n"
-      "start-up (in JSON start_up) counts from the start of the process, with the loading of its\n"
-      "libraries, to the communicator and to the end of the first all-reduce of 8 bytes.\n\n"
-      "--against starts all libraries, binds each rank to its own core (not with --unbound), and\n"
-      "runs one library at a time, in turns. Where Capstan is faster in a quarter of the rounds "
-      "and a peer in another\n"
-      "quarter, three times as many rounds follow. Between hosts all libraries use TCP on the\n"
-      "interface that CAPSTAN_INTERFACE chooses (CAPSTAN_NETWORK gives Capstan alone another\n"
-      "network), and the libraries and these programs must be at the same paths on all hosts.\n"
-      "bound is a copy of each rank's share of the bytes, or between hosts bare sockets.\n"
-      "Capstan's algorithm and protocol are printed beside lost cells, and always in JSON.");
+  add_perf_options(*command, *options);
   command->callback([options, command, &status, &arguments] {
     status = run_perf(*command, *options, arguments);
   });

@@ -10,6 +10,9 @@
 #include "core/communicator/setting_table.hpp"
 #include "core/communicator/variables.hpp"
 #include "core/tools/cli/commands.hpp"
+#include "core/tools/cli/options.hpp"
+#include "perf/measure/folded.hpp"
+#include "perf/measure/report.hpp"
 
 namespace capstan::cli {
 namespace {
@@ -54,6 +57,13 @@ Line line_of(const OtherVariable& other) {
           .summary = other.summary};
 }
 
+std::size_t longest_summary(const std::vector<Line>& lines) {
+  std::size_t most = 0;
+  for (const Line& line : lines) most = std::max(most, line.summary.size());
+  return most;
+}
+
+/// A setting in one line, or where that is too narrow for some, in three.
 void print(const std::vector<Line>& lines) {
   const auto width = [&](auto member) {
     std::size_t most = 0;
@@ -61,20 +71,29 @@ void print(const std::vector<Line>& lines) {
     return std::min<std::size_t>(most, 40);
   };
   const std::size_t names = width(&Line::variable), values = width(&Line::value),
-                    usual = std::max<std::size_t>(width(&Line::usual), 7);
-  fmt::print("{:<{}}  {:<{}}  {:<{}}  {:<11}  {}\n", "setting", names, "value", values, "default",
-             usual, "source", "what it is");
+                    usual = std::max<std::size_t>(width(&Line::usual), 7),
+                    longest = longest_summary(lines);
+  const auto print_row = [&](const auto& name, const auto& value, const auto& otherwise,
+                             const auto& source, const auto& summary) {
+    const std::string row = fmt::format("{:<{}}  {:<{}}  {:<{}}  {:<11}", name, names, value,
+                                        values, otherwise, usual, source);
+    const bool fits = static_cast<int>(row.size() + 2 + longest) <= perf::line_width();
+    fits
+        ? perf::print_folded("{}  {}\n", row, summary)
+        : perf::print_folded("{}\n  {}\n  {}\n", name,
+                             fmt::format("{} (default {}; {})", value, otherwise, source), summary);
+  };
+  print_row("setting", "value", "default", "source", "what it is");
   for (const Line& line : lines) {
-    fmt::print("{:<{}}  {:<{}}  {:<{}}  {:<11}  {}\n", line.variable, names, line.value, values,
-               line.usual, usual, line.source, line.summary);
-    if (!line.error.empty()) fmt::print("  error: {}\n", line.error);
+    print_row(line.variable, line.value, line.usual, line.source, line.summary);
+    if (!line.error.empty()) perf::print_folded("  error: {}\n", line.error);
   }
   for (const auto& [name, near] : unknown_variables())
-    fmt::print("warning: {} has no effect{}\n", name,
-               near.empty() ? "" : fmt::format(": did you mean {}?", near));
+    perf::print_folded("warning: {} has no effect{}\n", name,
+                       near.empty() ? "" : fmt::format(": did you mean {}?", near));
 }
 
-void print_json(const std::vector<Line>& lines) {
+nlohmann::json to_json(const std::vector<Line>& lines) {
   nlohmann::json settings = nlohmann::json::array(), unknown = nlohmann::json::array();
   for (const Line& line : lines) {
     settings.push_back({{"variable", line.variable},
@@ -86,15 +105,17 @@ void print_json(const std::vector<Line>& lines) {
   }
   for (const auto& [name, near] : unknown_variables())
     unknown.push_back({{"variable", name}, {"nearest", near}});
-  fmt::print("{}\n", nlohmann::json{{"settings", settings}, {"unknown", unknown}}.dump(2));
+  return {{"settings", settings}, {"unknown", unknown}};
 }
 
-int run(bool json, bool set_only) {
+int run(const std::string& json, bool set_only) {
+  perf::check_writable(json);
   std::vector<Line> lines;
   for (const Setting& setting : setting_table()) lines.push_back(line_of(setting));
   for (const OtherVariable& other : other_variables()) lines.push_back(line_of(other));
   if (set_only) std::erase_if(lines, [](const Line& line) { return line.source == "default"; });
-  json ? print_json(lines) : print(lines);
+  if (prints_text(json)) print(lines);
+  write_json(json, to_json(lines));
   return std::ranges::all_of(lines, [](const Line& line) { return line.error.empty(); }) ? 0 : 1;
 }
 
@@ -103,8 +124,9 @@ int run(bool json, bool set_only) {
 void add_settings_command(CLI::App& app, int& status) {
   auto* command = app.add_subcommand(
       "settings", "Print every setting: its value here, its default, and where it comes from");
-  const auto json = std::make_shared<bool>(false), set_only = std::make_shared<bool>(false);
-  command->add_flag("--json", *json, "Print JSON");
+  const auto json = std::make_shared<std::string>();
+  const auto set_only = std::make_shared<bool>(false);
+  add_json_option(*command, *json);
   command->add_flag("--set", *set_only, "Print those alone that the environment sets");
   command->footer(
       "Ends with status 1 if a value cannot be read. Variables that begin with CAPSTAN_ and that\n"

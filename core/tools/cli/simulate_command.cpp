@@ -6,8 +6,11 @@
 
 #include "capstan/error.hpp"
 #include "core/tools/cli/commands.hpp"
+#include "core/tools/cli/commit.hpp"
 #include "core/tools/cli/explain/question.hpp"
+#include "core/tools/cli/options.hpp"
 #include "core/tools/cli/simulate/scenario.hpp"
+#include "perf/measure/folded.hpp"
 #include "perf/measure/report.hpp"
 #include "perf/report/page.hpp"
 
@@ -71,7 +74,7 @@ void add_machine(CLI::App& command, SimulateOptions& options) {
 }
 
 void add_output(CLI::App& command, SimulateOptions& options) {
-  command.add_flag("--json", options.json, "Print JSON");
+  add_json_option(command, options.json);
   command.add_option("--svg", options.svg, "Write a picture of the ranks over time to this file");
   command.add_option("--chart", options.chart, "Write all of it as an HTML page of diagrams");
   command.add_option("--links", options.links, "List so many of the busiest links")
@@ -96,13 +99,16 @@ void keep_freed_memory() {
 int run_simulate(const SimulateOptions& options, const std::vector<std::string>& arguments) {
   if (!options.chart.empty()) report::require_charts("--chart");
   perf::check_writable(options.svg);
+  perf::check_writable(options.json);
   perf::check_writable(options.chart);
   keep_freed_memory();
   const Scenario scenario{options};
-  fmt::print("{}", options.json ? to_json(scenario) : to_text(scenario));
+  if (prints_text(options.json)) perf::print_folded("{}", to_text(scenario));
+  if (!options.json.empty()) perf::write_document(options.json, to_json(scenario));
   if (!options.svg.empty()) perf::write_document(options.svg, picture(scenario));
   if (!options.chart.empty())
-    perf::write_document(options.chart, chart_page(scenario, report::origin(arguments)));
+    perf::write_document(options.chart,
+                         chart_page(scenario, report::origin(arguments, build_commit())));
   return 0;
 }
 

@@ -2,11 +2,14 @@
 #include "core/tools/cli/standard_streams.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <iostream>
 
@@ -20,6 +23,9 @@ void begin_as_expected() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (::fcntl(fd, F_GETFD) < 0 && errno == EBADF)
       static_cast<void>(!::open("/dev/null", fd == STDOUT_FILENO ? O_RDONLY : O_RDWR));
+  winsize size{};  // ranks print through pipes: they learn the width of the terminal from COLUMNS
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+    ::setenv("COLUMNS", fmt::to_string(size.ws_col).c_str(), 0);
   ::signal(SIGCHLD, SIG_DFL);
   sigset_t none;
   ::sigemptyset(&none);

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "core/tools/cli/commands.hpp"
+#include "core/tools/cli/options.hpp"
 #include "core/tools/cli/topo/scene.hpp"
 #include "perf/measure/report.hpp"
 
@@ -14,7 +15,7 @@ namespace {
 struct TopoOptions {
   std::optional<int> ranks;
   std::string xml, synthetic, svg;
-  bool json = false;
+  std::string json;
 };
 
 Machine machine_of(const TopoOptions& options) {
@@ -43,12 +44,11 @@ Scene scene_of(const TopoOptions& options) {
 
 void run(const TopoOptions& options) {
   perf::check_writable(options.svg);
+  perf::check_writable(options.json);
   const Scene scene = scene_of(options);
   if (!options.svg.empty()) perf::write_document(options.svg, to_svg(scene));
-  if (options.json)
-    fmt::print("{}\n", to_json(scene).dump(2));
-  else
-    print_text(scene);
+  write_json(options.json, to_json(scene));
+  if (prints_text(options.json)) print_text(scene);
 }
 
 constexpr const char* topo_examples =
@@ -74,7 +74,7 @@ void add_topo_command(CLI::App& app, int& status) {
   const auto options = std::make_shared<TopoOptions>();
   command->add_option("-n,--ranks", options->ranks, "Show the placement of this many ranks")
       ->check(CLI::Range(1, 1024));
-  command->add_flag("--json", options->json, "Print the same facts as JSON");
+  add_json_option(*command, options->json);
   command->add_option("--svg", options->svg, "Draw it into this file, for a browser");
   auto* xml = command->add_option("--xml", options->xml, "Look at a machine saved by lstopo");
   command->add_option("--synthetic", options->synthetic, "Look at a machine in hwloc's notation")

@@ -9,14 +9,18 @@
 #include "core/profiles/find_profile.hpp"
 #include "core/schedule/selection/rules.hpp"
 #include "core/tools/cli/commands.hpp"
+#include "core/tools/cli/commit.hpp"
+#include "core/tools/cli/duration_text.hpp"
 #include "core/tools/cli/host_options.hpp"
 #include "core/tools/cli/options.hpp"
+#include "core/tools/cli/quiet.hpp"
 #include "core/tools/cli/tune/chart.hpp"
 #include "core/tools/cli/tune/judge.hpp"
 #include "core/tools/cli/tune/load.hpp"
 #include "core/tools/cli/tune/sweep.hpp"
 #include "core/tools/launcher/complain.hpp"
 #include "core/tools/launcher/launcher.hpp"
+#include "perf/measure/folded.hpp"
 #include "perf/measure/report.hpp"
 #include "perf/report/page.hpp"
 #include "topology/machine.hpp"
@@ -31,7 +35,8 @@ struct TuneOptions {
   std::vector<int> ranks;
   launcher::HostOptions where;
   double seconds = 0.3;
-  std::string output, under_load, check, format, chart;
+  QuietOptions quiet;
+  std::string output, under_load, check, format, chart, json;
   std::vector<std::string> judged;
   bool restart = false;
 };
@@ -43,13 +48,18 @@ std::string usual_file() {
   return file;
 }
 
-SweepPlan plan_of(const TuneOptions& options) {
+SweepPlan plan_of(const TuneOptions& options, const std::vector<std::string>& arguments) {
   SweepPlan plan{.collectives = {},
                  .sizes = {},
                  .seconds = options.seconds,
                  .file = options.output.empty() ? usual_file() : options.output,
                  .restart = options.restart,
-                 .under_load = options.under_load};
+                 .under_load = options.under_load,
+                 .accepts_load = options.quiet.accepts_load || !options.under_load.empty(),
+                 .command = report::command_text(arguments),
+                 .commit = std::string{build_commit()},
+                 .json = options.json,
+                 .origin = report::origin(arguments, build_commit())};
   for (const std::string& name : options.collectives)
     plan.collectives.push_back(*collective_named(name));
   for (const std::string& size : options.sizes) {
@@ -67,15 +77,29 @@ std::vector<int> ranks_of(const TuneOptions& options) {
   return {std::max(2, static_cast<int>(Machine::discover().cores().size()))};
 }
 
+std::size_t cells_of(const SweepPlan& plan, const std::vector<int>& ranks) {
+  return plan.collectives.size() * plan.sizes.size() * ranks.size();
+}
+
 /// Measured rounds take most of the time; plans, first calls and dropped candidates a half more.
+double seconds_of(const SweepPlan& plan, const std::vector<int>& ranks) {
+  return 1.5 * plan.seconds * static_cast<double>(cells_of(plan, ranks));
+}
+
+/// Several numbers of ranks are several jobs, of which each would write the document anew.
+void check_json(const TuneOptions& options, const std::vector<int>& ranks) {
+  perf::check_writable(options.json);
+  if (!options.json.empty() && ranks.size() > 1)
+    throw InvalidArgument("--json: several numbers of ranks are several documents: choose one");
+}
+
 void say_how_long(const SweepPlan& plan, const std::vector<int>& ranks) {
-  const std::size_t cells = plan.collectives.size() * plan.sizes.size() * ranks.size();
-  const auto seconds = static_cast<long>(1.5 * plan.seconds * static_cast<double>(cells) + 1);
-  fmt::print(
-      "tune: {} collectives x {} sizes x {} ranks, {} cells: about {}:{:02} minutes\n"
-      "tune: writes {} after each cell; Ctrl-C keeps what it has, and the same command continues\n",
-      plan.collectives.size(), plan.sizes.size(), fmt::join(ranks, ","), cells, seconds / 60,
-      seconds % 60, plan.file);
+  perf::print_folded(
+      "tune: {} collectives x {} sizes x {} ranks, {} cells: about {}\n"
+      "tune: writes {} after each cell;\n"
+      "tune: Ctrl-C keeps what it has, and the same command continues\n",
+      plan.collectives.size(), plan.sizes.size(), fmt::join(ranks, ","), cells_of(plan, ranks),
+      duration_text(seconds_of(plan, ranks)), plan.file);
   std::fflush(stdout);
 }
 
@@ -84,16 +108,21 @@ void write_chart(const TuneOptions& options, const std::string& file,
                  const std::vector<std::string>& arguments) {
   if (options.chart.empty()) return;
   const Profile profile = parse_profile(read_profile_file(file), file);
-  perf::write_document(options.chart, chart_page(profile, report::origin(arguments)));
+  perf::write_document(options.chart,
+                       chart_page(profile, report::origin(arguments, build_commit())));
 }
 
 int run_jobs(const TuneOptions& options, const std::vector<std::string>& arguments) {
   if (!options.chart.empty()) report::require_charts("--chart");
   perf::check_writable(options.chart);
-  const SweepPlan plan = plan_of(options);
+  const SweepPlan plan = plan_of(options, arguments);
   const auto ranks = ranks_of(options);
   profile_to_continue(plan);  // refuses a bad file once, before anything starts
-  say_how_long(plan, ranks);
+  check_json(options, ranks);
+  const bool text = prints_text(options.json);
+  if (text) say_how_long(plan, ranks);
+  if (!options.where.given() && !plan.accepts_load)
+    await_quiet_machine("tune", options.quiet, seconds_of(plan, ranks), !text);
   const Load load{options.under_load};
   for (const int number : ranks) {
     const int status = launcher::launch(job_of(number, options.where, arguments));
@@ -113,11 +142,11 @@ std::string file_of(const TuneOptions& options) {
 int check(const TuneOptions& options) {
   const Profile profile = parse_profile(read_profile_file(options.check), options.check);
   const auto findings = check_profile(profile, Fingerprint::of(Machine::discover()));
-  for (const std::string& finding : findings) fmt::print("{}\n", finding);
+  for (const std::string& finding : findings) perf::print_folded("{}\n", finding);
   std::size_t cells = 0;
   for (const MeasuredGroup& group : profile.groups) cells += group.cells.size();
-  fmt::print("{}: {} groups, {} cells, {} findings\n", options.check, profile.groups.size(), cells,
-             findings.size());
+  perf::print_folded("{}: {} groups, {} cells, {} findings\n", options.check, profile.groups.size(),
+                     cells, findings.size());
   return findings.empty() ? 0 : 1;
 }
 
@@ -135,7 +164,8 @@ int run_tune(const CLI::App& command, const TuneOptions& options,
   if (!options.judged.empty()) return judge_profiles(options.judged), 0;
   if (!options.format.empty()) return write_export(options);
   const Launch launch = detect_launch(process_environment());
-  if (launch.size > 1 || std::getenv("CAPSTAN_RANK")) return sweep_as_rank(plan_of(options));
+  if (launch.size > 1 || std::getenv("CAPSTAN_RANK"))
+    return sweep_as_rank(plan_of(options, arguments));
   return run_jobs(options, arguments);
 }
 
@@ -163,7 +193,9 @@ constexpr const char* tune_footer =
     "are dropped after two turns. Then the blocks of the best one are halved for as long as\n"
     "that helps. The library finds the profile by itself on this machine, unless --output puts it\n"
     "elsewhere: then CAPSTAN_PROFILE names it. `capstan explain` shows what became of it.\n"
-    "confidence is the share of turns in which the winner was within 5 % of the fastest.\n"
+    "confidence is the share of turns in which the winner was within 5 % of the fastest. A cell\n"
+    "below 50 %, or that was measured while other programs ran (twice, if need be), decides\n"
+    "nothing: the model and trials do, and the same command measures it again.\n"
     "Exports name, for each size, the fastest algorithm that the other library has as well.";
 
 }  // namespace
@@ -186,6 +218,7 @@ void add_tune_command(CLI::App& app, int& status, const std::vector<std::string>
       ->allow_extra_args(false)
       ->check(CLI::Range(2, 4096));
   add_host_options(*command, options->where);
+  add_quiet_options(*command, options->quiet, true);
   command->add_option("--seconds", options->seconds, "How long each cell is measured, about")
       ->check(seconds_to_measure())
       ->capture_default_str();
@@ -196,6 +229,7 @@ void add_tune_command(CLI::App& app, int& status, const std::vector<std::string>
                     "Measure again what the file has; otherwise only what it lacks");
   command->add_option("--under-load", options->under_load,
                       "A shell command that runs beside, again and again");
+  add_json_option(*command, options->json);
   auto* chart = command->add_option("--chart", options->chart,
                                     "At the end write the profile as an HTML page of diagrams");
   auto* check = command->add_option("--check", options->check, "Look for faults in this profile");

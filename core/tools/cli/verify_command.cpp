@@ -13,6 +13,7 @@
 #include "core/tools/cli/sizes.hpp"
 #include "core/tools/cli/verify/prove_and_print.hpp"
 #include "core/tools/cli/verify_file.hpp"
+#include "perf/measure/report.hpp"
 
 namespace capstan::cli {
 namespace {
@@ -30,7 +31,7 @@ struct VerifyCommand {
   int show = -1;
   bool in_place_only = false;
   bool all = false;
-  bool json = false;
+  std::string json;
 };
 
 /// The worlds that are asked for.
@@ -149,6 +150,7 @@ std::vector<ProofCell> cells_of(const VerifyCommand& command,
 }
 
 int run(const CLI::App& app, const VerifyCommand& command) {
+  perf::check_writable(command.json);
   if (is_schedule_file(command.collective)) {
     refuse_options(
         app,
@@ -220,7 +222,7 @@ void add_verify_command(CLI::App& app, int& status) {
                     "Only with output and input in one place");
   command->add_option("--show", options->show, "Print the steps of this rank instead")
       ->check(CLI::Range(0, most_ranks - 1));
-  command->add_flag("--json", options->json, "Print JSON");
+  add_json_option(*command, options->json);
   command->footer(verify_footer);
   command->callback([options, command, &status] { status = run(*command, *options); });
 }

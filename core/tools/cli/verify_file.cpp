@@ -10,6 +10,8 @@
 #include "core/platform/net/text_of_file.hpp"
 #include "core/schedule/interchange/formats.hpp"
 #include "core/schedule/interchange/prove_set.hpp"
+#include "core/tools/cli/options.hpp"
+#include "perf/measure/folded.hpp"
 
 namespace capstan::cli {
 
@@ -18,26 +20,23 @@ bool is_schedule_file(const std::string& word) {
   return word != "all" && !collective_named(word) && std::filesystem::exists(word, ignored);
 }
 
-int verify_file(const std::string& path, bool json) {
+int verify_file(const std::string& path, const std::string& json) {
   const ScheduleSet set = schedule_set_from_json(text_of_file(path), path);
   const AlgorithmProof proof = prove_set(set);
-  if (json) {
-    fmt::print("{}\n", nlohmann::json{{"file", path},
-                                      {"collective", name_of(set.collective)},
-                                      {"algorithm", set.algorithm},
-                                      {"ranks", set.schedules.size()},
-                                      {"proofs", proof.proofs},
-                                      {"ok", proof.ok()},
-                                      {"same_sums", proof.same_sums},
-                                      {"findings", proof.texts()}}
-                           .dump(2));
-    return proof.ok() ? 0 : 1;
-  }
-  fmt::print("{}: {}: {}, {} proofs\n", path, title_of(set), proof.ok() ? "proven" : "REFUSED",
-             proof.proofs);
-  for (const std::string& finding : proof.texts()) fmt::print("    {}\n", finding);
+  write_json(json, {{"file", path},
+                    {"collective", name_of(set.collective)},
+                    {"algorithm", set.algorithm},
+                    {"ranks", set.schedules.size()},
+                    {"proofs", proof.proofs},
+                    {"ok", proof.ok()},
+                    {"same_sums", proof.same_sums},
+                    {"findings", proof.texts()}});
+  if (!prints_text(json)) return proof.ok() ? 0 : 1;
+  perf::print_folded("{}: {}: {}, {} proofs\n", path, title_of(set),
+                     proof.ok() ? "proven" : "REFUSED", proof.proofs);
+  for (const std::string& finding : proof.texts()) perf::print_folded("    {}\n", finding);
   if (proof.ok() && !proof.same_sums)
-    fmt::print(
+    perf::print_folded(
         "    ranks add in different orders, so that floating-point results may differ in their "
         "last "
         "bits:\n    such sums are refused unless CAPSTAN_SAME_BITS=0\n");

@@ -9,6 +9,6 @@ namespace capstan::cli {
 bool is_schedule_file(const std::string& word);
 
 /// Proves the schedules of a file, and prints the result. Returns the exit status.
-int verify_file(const std::string& path, bool json);
+int verify_file(const std::string& path, const std::string& json);
 
 }  // namespace capstan::cli

@@ -15,6 +15,7 @@
 #include "core/bootstrap/launchers/launch.hpp"
 #include "core/bootstrap/store/store_client.hpp"
 #include "core/platform/net/host_identity.hpp"
+#include "core/profiles/machine_state.hpp"
 #include "perf/compare/protocol.hpp"
 #include "perf/measure/alone.hpp"
 #include "perf/measure/data.hpp"
@@ -123,6 +124,13 @@ class Worker {
   }
 
   void obey(std::uint64_t number, const Order& order, Answer& answer) {
+    const MachineReading before = read_machine();
+    carry_out(number, order, answer);
+    const MachineStretch stretch{before, read_machine()};
+    answer.waited = MachineState::of(std::span{&stretch, 1}).waited;
+  }
+
+  void carry_out(std::uint64_t number, const Order& order, Answer& answer) {
     switch (order.kind) {
       case Order::Kind::prepare:
         return prepare(order);

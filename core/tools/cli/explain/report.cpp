@@ -5,6 +5,8 @@
 
 #include <map>
 
+#include "perf/measure/table.hpp"
+
 namespace capstan::cli {
 namespace {
 
@@ -32,17 +34,33 @@ std::string source_text(const Question& question, const Survey& survey) {
   return text;
 }
 
-std::string line_of(const SurveyedWay& way) {
+perf::Table candidates_table() {
+  return {{{"  candidate", "", 38},
+           {"predicted", "", 11},
+           {"= latency", "", 9, 1},
+           {"+bandwidth", "", 10, 2},
+           {"+reduction", "", 10, 3},
+           {"+waiting", "", 9, 4},
+           {"measured", "", 10}},
+          perf::line_width()};
+}
+
+/// The verdict stands in the next line where the table fills the width.
+std::string line_of(const perf::Table& table, const SurveyedWay& way) {
   const auto time = [](double nanoseconds) { return fmt::format("{:.2f}", nanoseconds / 1000); };
   const auto part = [&](double PredictedTime::* member) {
     return way.predicted ? time((*way.predicted).*member) : "-";
   };
-  return fmt::format("{} {:<38} {:>11} {:>9} {:>10} {:>10} {:>9} {:>10}  {}\n",
-                     way.chosen ? '*' : ' ', full_name(way.algorithm->name, way.protocol),
-                     way.predicted ? time(way.predicted->total()) : "-",
-                     part(&PredictedTime::latency), part(&PredictedTime::bandwidth),
-                     part(&PredictedTime::reduction), part(&PredictedTime::waiting),
-                     way.measured ? time(*way.measured) : "-", way.verdict);
+  const std::string name =
+      fmt::format("{} {}", way.chosen ? '*' : ' ', full_name(way.algorithm->name, way.protocol));
+  const std::string line =
+      table.line({fmt::format("{:<38}", name), way.predicted ? time(way.predicted->total()) : "-",
+                  part(&PredictedTime::latency), part(&PredictedTime::bandwidth),
+                  part(&PredictedTime::reduction), part(&PredictedTime::waiting),
+                  way.measured ? time(*way.measured) : "-"});
+  const bool fits = table.left_out().empty();
+  return fits ? fmt::format("{}  {}\n", line.substr(0, line.size() - 1), way.verdict)
+              : fmt::format("{}    {}\n", line, way.chosen ? "chosen" : way.verdict);
 }
 
 nlohmann::json to_json(const SurveyedWay& way) {
@@ -77,13 +95,12 @@ std::string to_text(const Question& question, const Survey& survey) {
     text += "bits:     ranks add in different orders: refused unless CAPSTAN_SAME_BITS=0\n";
   for (const std::string& rule : survey.rules_passed_over)
     text += fmt::format("a rule cannot be followed: {}\n", rule);
-  text += fmt::format("\nmicroseconds\n  {:<38} {:>11} {:>9} {:>10} {:>10} {:>9} {:>10}  {}\n",
-                      "candidate", "predicted", "= latency", "+bandwidth", "+reduction", "+waiting",
-                      "measured", "verdict");
+  const perf::Table table = candidates_table();
+  text += "\nmicroseconds\n" + table.names(table.left_out().empty() ? "  verdict" : "");
   std::map<std::string, std::string> impossible;  // by the reason
   for (const SurveyedWay& way : survey.ways)
     if (way.predicted)
-      text += line_of(way);
+      text += line_of(table, way);
     else
       impossible[way.verdict] += " " + full_name(way.algorithm->name, way.protocol);
   for (const auto& [reason, names] : impossible)

@@ -44,8 +44,15 @@ SizeRange size_range(const PerfOptions& options) {
   return range;
 }
 
+std::vector<Bytes> named_sizes(const PerfOptions& options) {
+  std::vector<Bytes> sizes;
+  for (const std::string& size : options.sizes) sizes.push_back(parse_size(size, "--sizes"));
+  return sizes;
+}
+
 /// From the smallest to the largest size, which is the last one whatever the factor.
 std::vector<Bytes> swept_sizes(const PerfOptions& options) {
+  if (!options.sizes.empty()) return named_sizes(options);
   const auto [from, to] = size_range(options);
   std::vector<Bytes> sizes;
   for (Bytes size = from; size < to && size > Bytes{0}; size = size * options.factor)
@@ -80,20 +87,22 @@ std::vector<perf::Cell> cells_of(const PerfOptions& options, int ranks) {
   const auto moves_nothing = [&](const perf::Cell& cell) {
     return cell.collective != Collective::barrier && cell.contract(ranks).extent() == Elements{0};
   };
-  if (sizes.back() > Bytes{0} && std::ranges::all_of(cells, moves_nothing))
+  if (largest_of(options) > Bytes{0} && std::ranges::all_of(cells, moves_nothing))
     throw InvalidArgument(
-        fmt::format("--max-bytes {}: that is less than an element for each block of {} ranks, so "
+        fmt::format("{}: that is less than an element for each block of {} ranks, so "
                     "nothing would be measured: choose more",
-                    options.largest, ranks));
+                    options.sizes.empty() ? "--max-bytes " + options.largest : "--sizes", ranks));
   return cells;
 }
 
+Bytes largest_of(const PerfOptions& options) {
+  return options.sizes.empty() ? parse_size(options.largest, "--max-bytes")
+                               : std::ranges::max(named_sizes(options));
+}
+
 std::vector<Bytes> sizes_of(const PerfOptions& options) {
+  if (!options.sizes.empty()) return named_sizes(options);
   std::vector<Bytes> sizes;
-  if (!options.sizes.empty()) {
-    for (const std::string& size : options.sizes) sizes.push_back(parse_size(size, "--sizes"));
-    return sizes;
-  }
   const auto [from, to] = size_range(options);
   for (const char* size : {"8", "64", "1K", "8K", "64K", "512K", "1M", "4M", "16M", "64M", "256M"})
     if (const Bytes bytes = parse_size(size, "size"); from <= bytes && bytes <= to)

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "core/tools/cli/quiet.hpp"
 #include "core/tools/launcher/host_options.hpp"
 #include "perf/measure/measure.hpp"
 
@@ -21,7 +22,9 @@ struct PerfOptions {
   bool in_place = false;
   std::vector<std::string> sizes, against;
   std::string json, chart, trace;
+  double least_bandwidth = 0;  ///< GB/s on each link, on average
   launcher::HostOptions where;
+  QuietOptions quiet;
   perf::MeasureOptions measure;
 
   const std::string& collective() const { return collectives.front(); }
@@ -29,6 +32,9 @@ struct PerfOptions {
 
 /// All cells that the options select, for one collective. Throws InvalidArgument if there are none.
 std::vector<perf::Cell> cells_of(const PerfOptions& options, int ranks);
+
+/// The largest size that the options select. Throws InvalidArgument for one that is none.
+Bytes largest_of(const PerfOptions& options);
 
 /// The sizes of a comparison: those that were asked for, or else some of the range.
 std::vector<Bytes> sizes_of(const PerfOptions& options);

@@ -34,11 +34,11 @@ std::string simulated_text(const Forecast& best) {
                             how_many(best.run.messages, "message"));
 }
 
-/// Words behind a beginning, in lines of at most 100 characters.
+/// Words behind a beginning, in lines of at most 80 characters.
 std::string wrapped(std::string line, const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) {
-    if (line.size() + 1 + word.size() > 100)
+    if (line.size() + 1 + word.size() > 80)
       text += std::exchange(line, std::string(13, ' ')) + "\n";
     line += " " + word;
   }

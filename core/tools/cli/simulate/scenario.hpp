@@ -23,7 +23,8 @@ struct SimulateOptions {
   double skew_us = 0;
   std::uint64_t seed = 1;
   std::vector<std::string> stragglers;  ///< RANK:FACTOR
-  bool every_rank = false, json = false;
+  bool every_rank = false;
+  std::string json;
   bool explains = false;  ///< also says what the library itself would take, and shows less else
   int links = 3, path = 8;
   std::string svg, chart;

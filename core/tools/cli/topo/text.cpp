@@ -7,6 +7,7 @@
 
 #include "core/platform/net/host_identity.hpp"
 #include "core/tools/cli/topo/scene.hpp"
+#include "perf/measure/folded.hpp"
 
 namespace capstan::cli {
 namespace {
@@ -20,7 +21,7 @@ std::string index_text(int index) {
 }
 
 void print_fact(std::string_view label, std::string_view fact) {
-  fmt::print("{:<9} {}\n", label, fact);
+  perf::print_folded("{:<9} {}\n", label, fact);
 }
 
 std::string cache_text(const Machine& machine, std::string_view name, Bytes size,
@@ -49,7 +50,8 @@ void print_machine(const Machine& machine) {
 
 /// Prints one line for each sequence of cores with the same package, NUMA node and L3.
 void print_cores(const Machine& machine) {
-  fmt::print("\n{:>7}  {:>4}  {:>3}  {:<12}  {}\n", "package", "NUMA", "L3", "cores", "CPUs");
+  perf::print_folded("\n{:>7}  {:>4}  {:>3}  {:<12}  {}\n", "package", "NUMA", "L3", "cores",
+                     "CPUs");
   const auto place = [](const Core& core) {
     return std::tuple{core.package, core.numa_node, core.l3};
   };
@@ -61,19 +63,20 @@ void print_cores(const Machine& machine) {
       indices.push_back(static_cast<unsigned>(cores[next].index));
       cpus = cpus | cores[next].processing_units;
     }
-    fmt::print("{:>7}  {:>4}  {:>3}  {:<12}  {}\n", cores[first].package, cores[first].numa_node,
-               index_text(cores[first].l3), to_ranges(indices), to_string(cpus));
+    perf::print_folded("{:>7}  {:>4}  {:>3}  {:<12}  {}\n", cores[first].package,
+                       cores[first].numa_node, index_text(cores[first].l3), to_ranges(indices),
+                       to_string(cpus));
   }
 }
 
 void print_placement(const Scene& scene) {
-  fmt::print("\n{:>4}  {:>4}  {:>2}  {:>2}  {:>4}  {:>7}  {}\n", "rank", "core", "L2", "L3", "NUMA",
-             "package", "CPUs");
+  perf::print_folded("\n{:>4}  {:>4}  {:>2}  {:>2}  {:>4}  {:>7}  {}\n", "rank", "core", "L2", "L3",
+                     "NUMA", "package", "CPUs");
   for (std::size_t rank = 0; rank < scene.placement.size(); ++rank) {
     const Core& core = scene.core_of_rank(rank);
-    fmt::print("{:>4}  {:>4}  {:>2}  {:>2}  {:>4}  {:>7}  {}\n", rank, core.index,
-               index_text(core.l2), index_text(core.l3), core.numa_node, core.package,
-               to_string(scene.placement[rank]));
+    perf::print_folded("{:>4}  {:>4}  {:>2}  {:>2}  {:>4}  {:>7}  {}\n", rank, core.index,
+                       index_text(core.l2), index_text(core.l3), core.numa_node, core.package,
+                       to_string(scene.placement[rank]));
   }
 }
 
@@ -94,10 +97,10 @@ void print_sharing(const Scene& scene) {
                                                             {"L3", &Core::l3},
                                                             {"NUMA node", &Core::numa_node},
                                                             {"package", &Core::package}};
-  fmt::print("\nRanks that share a\n");
+  perf::print_folded("\nRanks that share a\n");
   for (const auto& [name, place] : levels) {
     const std::string groups = sharing_text(scene, place);
-    fmt::print("  {:<9}  {}\n", name, groups.empty() ? "none" : groups);
+    perf::print_folded("  {:<9}  {}\n", name, groups.empty() ? "none" : groups);
   }
 }
 
@@ -110,12 +113,14 @@ char letter_of(Proximity proximity) {
 constexpr std::size_t widest_matrix = 32;
 
 void print_proximity(const Scene& scene) {
-  if (scene.placement.size() > widest_matrix) {
+  if (static_cast<int>(3 * scene.placement.size()) + 2 > perf::line_width() ||
+      scene.placement.size() > widest_matrix) {
     fmt::print("\nThe proximity of {} ranks is too wide for a table: see --json.\n",
                scene.placement.size());
     return;
   }
-  fmt::print("\nProximity (C same core, 2 same L2, 3 same L3, P same package, M same machine)\n ");
+  perf::print_folded(
+      "\nProximity (C same core, 2 same L2, 3 same L3, P same package, M same machine)\n ");
   for (std::size_t b = 0; b < scene.placement.size(); ++b) fmt::print(" {:>2}", b);
   for (std::size_t a = 0; a < scene.placement.size(); ++a) {
     fmt::print("\n{:>2}", a);
@@ -134,13 +139,13 @@ constexpr std::size_t most_devices = 32;
 void print_devices(const Scene& scene) {
   const auto& devices = scene.io.devices;
   if (devices.empty()) return;
-  fmt::print("\n{:<20} {:<8} {:<13} {:>9} {:>5}  {:<10}  {}\n", "device", "kind", "PCI", "link",
-             "NUMA", "near CPUs", "model");
+  perf::print_folded("\n{:<20} {:<8} {:<13} {:>9} {:>5}  {:<10}  {}\n", "device", "kind", "PCI",
+                     "link", "NUMA", "near CPUs", "model");
   for (const IoDevice& device : devices)
-    fmt::print("{:<20} {:<8} {:<13} {:>9} {:>5}  {:<10}  {}\n", device.name(), name_of(device.kind),
-               device.bus_id.empty() ? "-" : device.bus_id,
-               device.link_rate > 0 ? fmt::format("{:.1f} GB/s", device.link_rate) : "-",
-               index_text(device.numa_node), to_string(device.near), device.model);
+    perf::print_folded("{:<20} {:<8} {:<13} {:>9} {:>5}  {:<10}  {}\n", device.name(),
+                       name_of(device.kind), device.bus_id.empty() ? "-" : device.bus_id,
+                       device.link_rate > 0 ? fmt::format("{:.1f} GB/s", device.link_rate) : "-",
+                       index_text(device.numa_node), to_string(device.near), device.model);
 }
 
 void print_paths(const IoTopology& io) {
@@ -151,7 +156,7 @@ void print_paths(const IoTopology& io) {
     fmt::print("\nThe paths between {} devices are too wide for a table: see --json.\n", count);
     return;
   }
-  fmt::print(
+  perf::print_folded(
       "\nPaths between devices (S same PCI switch, H same host bridge, N same NUMA node, M same "
       "machine)\n");
   for (const IoDevice& a : io.devices) {
@@ -176,15 +181,15 @@ void print_distances(const IoTopology& io) {
 /// The network cards and GPUs nearest to each rank.
 void print_nearest(const Scene& scene) {
   if (scene.io.devices.empty()) return;
-  fmt::print("\nNearest to rank\n");
+  perf::print_folded("\nNearest to rank\n");
   for (std::size_t rank = 0; rank < scene.placement.size(); ++rank) {
     std::vector<std::string> names;
     for (const auto kind : {IoDevice::Kind::network, IoDevice::Kind::gpu})
       for (const IoDevice* const device : scene.io.nearest(kind, scene.placement[rank]))
         names.push_back(device->name());
-    fmt::print("{:>4}  {}\n", rank,
-               names.empty() ? "none in its part of the machine"
-                             : fmt::format("{}", fmt::join(names, "; ")));
+    perf::print_folded("{:>4}  {}\n", rank,
+                       names.empty() ? "none in its part of the machine"
+                                     : fmt::format("{}", fmt::join(names, "; ")));
   }
 }
 

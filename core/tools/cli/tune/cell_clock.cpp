@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <span>
 
 #include "core/bootstrap/launchers/launch.hpp"
 #include "core/engine/run/machine_view.hpp"
@@ -26,6 +27,12 @@ Member join_to_measure() {
   settings.algorithm.clear();
   settings.profile = "none";
   return join_launched_world(detect_launch(process_environment()), settings);
+}
+
+MachineState state_since(const MachineReading& before, Engine& engine) {
+  CollectiveExchange exchange{engine};
+  const auto all = gather_answers(exchange, MachineStretch{before, read_machine()}, "machine");
+  return MachineState::of(std::span{&*all.begin(), static_cast<std::size_t>(engine.size())});
 }
 
 CellClock::CellClock(Engine& engine, const perf::Cell& cell, std::byte* input, std::byte* output)

@@ -7,6 +7,7 @@
 #include "core/engine/run/agreement.hpp"
 #include "core/engine/run/engine.hpp"
 #include "core/engine/world/world.hpp"
+#include "core/profiles/machine_state.hpp"
 #include "core/schedule/selection/measured_times.hpp"
 #include "perf/measure/cell.hpp"
 
@@ -15,6 +16,9 @@ namespace capstan::cli {
 /// Joins the world that a launcher has started, without rules, profile and autotuner. Throws as
 /// join_launched_world().
 Member join_to_measure();
+
+/// How busy the machines of all ranks have been since a reading. All ranks call it.
+MachineState state_since(const MachineReading& before, Engine& engine);
 
 /// Measures calls of one kind in the ways that can run them. All ranks use theirs together, and
 /// get the same answers.

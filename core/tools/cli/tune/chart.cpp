@@ -101,9 +101,9 @@ std::string chart_page(const Profile& profile, const report::Facts& facts) {
   page.add_facts(facts);
   page.add_fact("profile of", profile.machine.description);
   for (const MeasuredGroup& group : profile.groups)
-    page.add_fact(
-        fmt::format("{} ranks, {} hosts", group.ranks, group.hosts),
-        group.under_load.empty() ? group.date : group.date + ", beside " + group.under_load);
+    page.add_fact(fmt::format("{} ranks, {} hosts", group.ranks, group.hosts),
+                  fmt::format("{}, {} {}{}", group.date, group.command, group.machine,
+                              group.under_load.empty() ? "" : ", beside " + group.under_load));
   const auto panels = panels_of(profile);
   page.add(heat_map(panels));
   for (const Panel& panel : panels) page.add(figure_of(panel));

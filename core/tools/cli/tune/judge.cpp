@@ -10,6 +10,8 @@
 #include "core/profiles/find_profile.hpp"
 #include "core/profiles/judge_profile.hpp"
 #include "core/tools/cli/explain/question.hpp"
+#include "perf/measure/folded.hpp"
+#include "perf/measure/report.hpp"
 #include "topology/machine.hpp"
 
 namespace capstan::cli {
@@ -57,11 +59,12 @@ class Bench {
   }
 
   void print() const {
-    fmt::print("{} ranks on {} host{}{}\n", group_.ranks, group_.hosts,
-               group_.hosts == 1 ? "" : "s over ", group_.network);
+    perf::print_folded("{} ranks on {} host{}{}\n", group_.ranks, group_.hosts,
+                       group_.hosts == 1 ? "" : "s over ", group_.network);
     const auto measurements = judged(model_, nullptr, group_.cells.empty() ? 1 : 0);
-    if (measurements.empty()) return fmt::print("no cell was measured\n");
+    if (measurements.empty()) return perf::print_folded("no cell was measured\n");
     print_cells(measurements.front());
+    if (measurements.front().cells.empty()) return perf::print_folded("no cell counts\n");
     print_share("the model's choice", bound_of_model, measurements);
     print_predictions(measurements);
     if (group_.model) print_fitted();
@@ -78,7 +81,7 @@ class Bench {
   void print_fitted() const {
     const auto measurements =
         judged(group_.model->applied(model_), nullptr, others_.empty() ? 0 : 1);
-    fmt::print(
+    perf::print_folded(
         "with the factors of {}{}:\n", first_file_,
         others_.empty() ? ", which were fitted to these cells" : ", measured by " + others());
     print_share("the model's choice", bound_of_model, measurements);
@@ -97,36 +100,56 @@ class Bench {
   }
 
   static void print_cells(const Judgement& judgement) {
-    fmt::print("{:>15} {:>10}  {:<36} {:>10}  {:<36} {:>10}  ratio\n", "", "bytes", "fastest", "us",
-               "the model's choice", "us");
-    for (const JudgedCell& cell : judgement.cells)
-      fmt::print("{:>15} {:>10}  {:<36} {:>10.2f}  {:<36} {:>10.2f}  {:.2f}\n",
-                 name_of(cell.collective), cell.bytes.value(), name_of(cell.fastest),
-                 cell.fastest.nanoseconds / 1000, name_of(cell.chosen),
-                 cell.chosen.nanoseconds / 1000, cell.ratio());
+    perf::print_folded("{:>14} {:>4}  {:<39} {:>9} {:>5}\n", "", "size",
+                       "the fastest, then the model's choice", "us", "ratio");
+    for (const JudgedCell& cell : judgement.cells) print_cell(cell);
+    for (const MeasuredCell& cell : judgement.doubtful)
+      perf::print_folded("{:>14} {:>4}  not counted: {}\n", name_of(cell.collective),
+                         perf::short_size(cell.bytes), cell.doubt());
+  }
+
+  /// A ratio within the spread of both times is noise.
+  static void print_cell(const JudgedCell& cell) {
+    const bool noise = cell.ratio() > 1 && cell.least_ratio() <= 1;
+    perf::print_folded("{:>14} {:>4}  {:<39} {:>9.2f}\n", name_of(cell.collective),
+                       perf::short_size(cell.bytes), name_of(cell.fastest),
+                       cell.fastest.nanoseconds / 1000);
+    perf::print_folded("{:>14} {:>4}  {:<39} {:>9.2f} {:>5.2f}{}\n", "", "", name_of(cell.chosen),
+                       cell.chosen.nanoseconds / 1000, cell.ratio(), noise ? " noise" : "");
   }
 
   static void print_share(const std::string& whose, double bound,
                           const std::vector<Judgement>& measurements) {
     const auto worse = worse_than(bound, measurements);
     const std::size_t all = measurements.front().cells.size(), good = all - worse.size();
-    fmt::print("{} is within {:.2f} of the fastest in {} of {} cells ({:.0f} %){}\n", whose, bound,
-               good, all,
-               all == 0 ? 0 : 100.0 * static_cast<double>(good) / static_cast<double>(all),
-               worse.empty() ? "" : "; not in:");
+    perf::print_folded("{} is within {:.2f} of the fastest in {} of {} cells ({:.0f} %){}\n", whose,
+                       bound, good, all,
+                       all == 0 ? 0 : 100.0 * static_cast<double>(good) / static_cast<double>(all),
+                       worse.empty() ? "" : "; not in:");
+    if (const auto noisy = within_noise(bound, measurements.front()); noisy > 0)
+      perf::print_folded("  {} of them only as far as noise lets one say: measure them again\n",
+                         noisy);
     for (const JudgedCell& cell : worse)
-      fmt::print("  {} of {} bytes: {:.2f} times as long\n", name_of(cell.collective),
-                 cell.bytes.value(), cell.ratio());
+      perf::print_folded("  {} of {} bytes: {:.2f} times as long\n", name_of(cell.collective),
+                         cell.bytes.value(), cell.ratio());
     for (const JudgedCell& cell : measurements.front().not_measured)
-      fmt::print("  not counted: {} of {} bytes, as {} was not measured\n",
-                 name_of(cell.collective), cell.bytes.value(), name_of(cell.chosen));
+      perf::print_folded("  not counted: {} of {} bytes, as {} was not measured\n",
+                         name_of(cell.collective), cell.bytes.value(), name_of(cell.chosen));
+  }
+
+  /// The cells whose ratio is above the bound, but not by more than noise.
+  static std::size_t within_noise(double bound, const Judgement& judgement) {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(judgement.cells, [&](const JudgedCell& cell) {
+          return cell.ratio() > bound && cell.least_ratio() <= bound;
+        }));
   }
 
   static void print_predictions(const std::vector<Judgement>& measurements) {
     const Judgement& first = measurements.front();
-    fmt::print(
-        "predictions: median error {:.0f} % of {} ways; {:.0f} % of {} pairs that differ by more "
-        "than 20 % are in the right order\n",
+    perf::print_folded(
+        "predictions: median error {:.0f} % of {} ways;\n"
+        "  {:.0f} % of {} pairs that differ by more than 20 % are in the right order\n",
         100 * first.median_error(), first.errors.size(),
         first.pairs == 0
             ? 0
@@ -149,7 +172,7 @@ void judge_profiles(const std::vector<std::string>& files) {
   std::vector<Profile> profiles;
   for (const std::string& file : files) profiles.push_back(read(file));
   for (const MeasuredGroup& group : profiles.front().groups) {
-    if (&group != &profiles.front().groups.front()) fmt::print("\n");
+    if (&group != &profiles.front().groups.front()) perf::print_folded("\n");
     Bench{group, profiles, files}.print();
   }
 }

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <string>
 
+#include "core/tools/cli/duration_text.hpp"
 #include "core/tools/launcher/complain.hpp"
 
 namespace capstan::cli {
@@ -36,9 +37,8 @@ class ProgressBar {
   std::string left() const {
     if (done_ == 0) return "";
     const double elapsed = std::chrono::duration<double>(Clock::now() - start_).count();
-    const auto seconds = static_cast<long>(elapsed / static_cast<double>(done_) *
-                                           static_cast<double>(steps_ - done_));
-    return fmt::format(", {}:{:02} left", seconds / 60, seconds % 60);
+    return fmt::format(", {} left", duration_text(elapsed / static_cast<double>(done_) *
+                                                  static_cast<double>(steps_ - done_)));
   }
 
   const std::size_t steps_;

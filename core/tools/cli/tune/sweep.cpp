@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "capstan/error.hpp"
 #include "capstan/version.hpp"
@@ -12,10 +13,15 @@
 #include "core/engine/run/engine.hpp"
 #include "core/profiles/cell_sweep.hpp"
 #include "core/profiles/fit_model.hpp"
+#include "core/profiles/judge_profile.hpp"
+#include "core/profiles/machine_state.hpp"
 #include "core/profiles/write_profile.hpp"
+#include "core/tools/cli/options.hpp"
 #include "core/tools/cli/tune/cell_clock.hpp"
 #include "core/tools/cli/tune/progress_bar.hpp"
+#include "core/tools/cli/tune/swept_cells.hpp"
 #include "perf/measure/cell.hpp"
+#include "perf/measure/folded.hpp"
 #include "topology/machine.hpp"
 
 namespace capstan::cli {
@@ -34,16 +40,15 @@ class Sweep {
   int run() {
     if (is_first()) profile_ = profile_to_continue(plan_);
     const auto cells = cells_to_measure();
-    if (is_first()) say_what_is_known(cells.size());
+    if (is_first() && text_) say_what_is_known(cells.size());
     ProgressBar bar{cells.size(), is_first() && ::isatty(STDERR_FILENO) != 0};
     for (const perf::Cell& cell : cells) {
       bar.show(fmt::format("{} of {} bytes", name_of(cell.collective), extent(cell).value()));
-      const MeasuredCell measured = measure(cell);
+      const SweptCell swept = measure_quietly(cell);
       bar.step();
-      if (is_first()) keep(measured);
+      if (is_first()) keep(swept);
     }
-    if (is_first()) fit();
-    if (is_first()) fmt::print("{} cells measured; the profile is {}\n", cells.size(), plan_.file);
+    if (is_first()) end(cells.size());
     return 0;
   }
 
@@ -82,34 +87,67 @@ class Sweep {
   }
 
   bool is_known(const perf::Cell& cell) {
-    const MeasuredGroup& known = group();
-    return known.under_load == plan_.under_load &&
-           known.find(cell.collective, extent(cell)) != nullptr;
+    const MeasuredGroup& group = this->group();
+    const MeasuredCell* const known = group.find(cell.collective, extent(cell));
+    return !plan_.restart && group.under_load == plan_.under_load && known && known->decides();
   }
 
   void say_what_is_known(std::size_t cells) {
     const std::size_t all = plan_.collectives.size() * plan_.sizes.size();
     if (cells < all)
-      fmt::print("{} of {} cells are known or the same as others: --restart measures them again\n",
-                 all - cells, all);
+      perf::print_folded(
+          "{} of {} cells are known or the same as others: --restart measures them again\n",
+          all - cells, all);
+    if (cells > 0) fmt::print("{}", swept_head());
     std::fflush(stdout);
   }
 
-  void keep(const MeasuredCell& measured) {
+  void keep(const SweptCell& swept) {
     MeasuredGroup& known = group();
     if (known.under_load != plan_.under_load) known.cells.clear();
-    known.put(measured);
+    known.put(swept.cell);
     known.under_load = plan_.under_load;
     known.date = utc_now();
+    known.command = plan_.command, known.commit = plan_.commit;
+    known.machine = swept.state.text();
     write_profile(profile_, plan_.file);
-    const MeasuredWay& best = measured.ways.front();
-    fmt::print("{:>15} {:>10} bytes  {:<36} {:>10.2f} us  confidence {:>3.0f} %  of {}\n",
-               name_of(measured.collective), measured.bytes.value(), name_of(best),
-               best.nanoseconds / 1000, measured.confidence * 100, measured.ways.size());
-    std::fflush(stdout);
+    if (text_) perf::print_folded("{}", text_of(swept)), std::fflush(stdout);
+    swept_.push_back(swept);
   }
 
-  MeasuredCell measure(const perf::Cell& cell) {
+  void end(std::size_t cells) {
+    fit();
+    if (text_)
+      perf::print_folded("{}{} cells measured; the profile is {}\n", changes(), cells, plan_.file);
+    write_json(plan_.json, to_json(swept_, plan_.origin));
+  }
+
+  /// The changes that the profile makes, by the times in it.
+  std::string changes() {
+    const Hosts& hosts = engine_.machine().hosts;
+    const LinkModel model = link_model(engine_.machine(), engine_.settings());
+    const MeasuredTimes times = measured_times(profile_, network(), plan_.file);
+    return text_of_changes(judge(group(), hosts, model), judge(group(), hosts, model, &times));
+  }
+
+  /// Once more, if the machine was busy: the undisturbed one of both counts, or the clearer one.
+  SweptCell measure_quietly(const perf::Cell& cell) {
+    SweptCell first = measure(cell);
+    if (!first.cell.disturbed) return first;
+    SweptCell again = measure(cell);
+    const bool better = !again.cell.disturbed || again.cell.confidence >= first.cell.confidence;
+    return better ? again : first;
+  }
+
+  SweptCell measure(const perf::Cell& cell) {
+    const MachineReading before = read_machine();
+    SweptCell swept = time_ways(cell);
+    swept.state = state_since(before, engine_);
+    swept.cell.disturbed = swept.state.busy() && !plan_.accepts_load;
+    return swept;
+  }
+
+  SweptCell time_ways(const perf::Cell& cell) {
     constexpr std::uint64_t most_shorter = 8;
     CellClock clock{engine_, cell, memory_.data(), output_.data()};
     const MeasuredCell& all = clock.candidates();
@@ -122,14 +160,16 @@ class Sweep {
       const double turn = plan_.seconds * 1e9 / options.rounds / static_cast<double>(ways.size());
       sweep.note(clock.times(ways, turn, round == 0 ? 10 : 2000));
     }
-    return sweep.result();
+    return {.cell = sweep.result(), .times = sweep.all_times()};
   }
 
-  /// The model, fitted to all cells of the group: for calls that were not measured.
+  /// The model, fitted to the cells of the group that decide: for calls that were not measured.
   void fit() {
     MeasuredGroup& known = group();
-    if (known.cells.empty()) return;
-    known.model = fit_model(known.cells, engine_.machine().hosts,
+    std::vector<MeasuredCell> cells;
+    std::ranges::copy_if(known.cells, std::back_inserter(cells), &MeasuredCell::decides);
+    if (cells.empty()) return;
+    known.model = fit_model(cells, engine_.machine().hosts,
                             link_model(engine_.machine(), engine_.settings()));
     write_profile(profile_, plan_.file);
   }
@@ -141,24 +181,20 @@ class Sweep {
   }
 
   const SweepPlan& plan_;
+  const bool text_ = prints_text(plan_.json);
   Engine& engine_;
   CollectiveExchange exchange_;
   std::vector<std::byte> memory_, output_;
-  Profile profile_{};  // of rank 0
+  Profile profile_{};               // of rank 0
+  std::vector<SweptCell> swept_{};  // of rank 0
 };
 
 }  // namespace
 
 Profile profile_to_continue(const SweepPlan& plan) {
   const Fingerprint machine = Fingerprint::of(Machine::discover());
-  Profile known = profile_to_extend(
-      plan.file, machine, plan.restart ? OtherProfile::is_replaced : OtherProfile::is_refused);
-  if (plan.restart)
-    for (MeasuredGroup& group : known.groups)
-      std::erase_if(group.cells, [&](const MeasuredCell& cell) {
-        return std::ranges::find(plan.collectives, cell.collective) != plan.collectives.end();
-      });
-  return known;
+  return profile_to_extend(plan.file, machine,
+                           plan.restart ? OtherProfile::is_replaced : OtherProfile::is_refused);
 }
 
 int sweep_as_rank(const SweepPlan& plan) {

@@ -6,6 +6,7 @@
 
 #include "capstan/collective.hpp"
 #include "core/profiles/profile.hpp"
+#include "perf/report/origin.hpp"
 
 namespace capstan::cli {
 
@@ -17,10 +18,15 @@ struct SweepPlan {
   std::string file;      ///< the profile
   bool restart = false;  ///< measures again what the file has
   std::string under_load;
+  bool accepts_load = false;  ///< cells count although the machine is busy
+  std::string command{};      ///< that measures, and the commit of its program
+  std::string commit{};
+  std::string json{};  ///< of --json: a file for all times; empty: none
+  report::Facts origin{};
 };
 
-/// The profile in a file, for this machine and version; a new one if there is no file, or if it is
-/// to be begun anew. Throws InvalidArgument for files that are bad or of others.
+/// The profile in a file, for this machine and version; a new one if there is no file, or if one of
+/// others is to be begun anew. Throws InvalidArgument for files that are bad or of others.
 Profile profile_to_continue(const SweepPlan& plan);
 
 /// Measures as one rank of the job that a launcher has started. Rank 0 writes the profile after

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/schedule/proof/shapes.hpp"
+#include "core/tools/cli/duration_text.hpp"
 #include "core/tools/launcher/complain.hpp"
 
 namespace capstan::cli {
@@ -57,12 +58,6 @@ std::string summary_of(std::span<const ProofCell> cells) {
                      worlds.size(), worlds.size() == 1 ? "" : "s");
 }
 
-std::string time_text(double seconds) {
-  if (seconds < 1) return "less than 1 s";
-  if (seconds < 100) return fmt::format("{:.0f} s", seconds);
-  return fmt::format("{:.1f} min", seconds / 60);
-}
-
 Forecast::Forecast(std::span<const ProofCell> cells, int threads) {
   double largest = 0;
   for (const ProofCell& cell : cells) {
@@ -85,9 +80,9 @@ void ProgressLine::show(double done, const ProofCell& begun) {
   if (!terminal_) return;
   const double now = elapsed();
   if (done != std::exchange(done_, done)) end_ = now + forecast_.seconds_left(done, now);
-  const auto left = static_cast<long>(std::max(end_ - now, 0.0));
-  launcher::complain("\r\033[K{:3.0f} %, {}:{:02} left, now {} by {} on {} ranks\r",
-                     100 * forecast_.share(done), left / 60, left % 60,
+  const double left = std::max(end_ - now, 0.0);
+  launcher::complain("\r\033[K{:3.0f} %, {} left, now {} by {} on {} ranks\r",
+                     100 * forecast_.share(done), duration_text(left),
                      name_of(begun.algorithm->collective), begun.algorithm->name,
                      begun.hosts.ranks());
   std::fflush(stderr);

@@ -13,9 +13,6 @@ namespace capstan::cli {
 /// Cells in words: "87 algorithms on 12 worlds".
 std::string summary_of(std::span<const ProofCell> cells);
 
-/// "41 s", "3.5 min".
-std::string time_text(double seconds);
-
 /// The time that proofs will take.
 class Forecast {
  public:

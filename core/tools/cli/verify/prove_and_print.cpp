@@ -11,26 +11,44 @@
 #include <string>
 #include <thread>
 
+#include "core/tools/cli/duration_text.hpp"
+#include "core/tools/cli/options.hpp"
 #include "core/tools/cli/verify/crew.hpp"
 #include "core/tools/cli/verify/forecast.hpp"
+#include "perf/measure/folded.hpp"
 
 namespace capstan::cli {
 namespace {
 
+perf::Table proofs_table() {
+  return {{{"collective", "", 17},
+           {"algorithm", "", 20},
+           {"ranks", "", 6},
+           {"proofs", "", 7},
+           {"steps", "", 7},
+           {"signals", "", 8, 2},
+           {"sent", "", 10, 1},
+           {"between", "", 8, 3},
+           {" summary", "", 8}},
+          perf::line_width()};
+}
+
 void print_head(std::span<const ProofCell> cells, const Forecast& forecast, int threads) {
-  fmt::print("# {}: {}{} on {} core{}\n", summary_of(cells), forecast.seconds() < 1 ? "" : "about ",
-             time_text(forecast.seconds()), threads, threads == 1 ? "" : "s");
-  fmt::print("#{:>16} {:>20} {:>6} {:>7} {:>7} {:>8} {:>10} {:>8}  summary\n", "collective",
-             "algorithm", "ranks", "proofs", "steps", "signals", "sent", "between");
+  fmt::print("# {}: {}{} on {} core{}\n#{}", summary_of(cells),
+             forecast.seconds() < 1 ? "" : "about ", duration_text(forecast.seconds()), threads,
+             threads == 1 ? "" : "s", proofs_table().names("").substr(1));
   std::fflush(stdout);
 }
 
 void print_line(const ProofCell& cell, const CellResult& result) {
-  fmt::print("{:>17} {:>20} {:>6} {:>7} {:>7} {:>8} {:>10} {:>8}  {}\n",
-             name_of(cell.algorithm->collective), cell.algorithm->name, cell.hosts.ranks(),
-             result.proofs, result.steps, result.signals, result.sent, result.between,
-             result.ok() ? "proven" : "REFUSED");
-  for (const std::string& finding : result.findings) fmt::print("    {}\n", finding);
+  fmt::print("{}",
+             proofs_table().line({std::string{name_of(cell.algorithm->collective)},
+                                  std::string{cell.algorithm->name},
+                                  fmt::to_string(cell.hosts.ranks()), fmt::to_string(result.proofs),
+                                  fmt::to_string(result.steps), fmt::to_string(result.signals),
+                                  fmt::to_string(result.sent), fmt::to_string(result.between),
+                                  fmt::format("{:<8}", result.ok() ? " proven" : " REFUSED")}));
+  for (const std::string& finding : result.findings) perf::print_folded("    {}\n", finding);
   std::fflush(stdout);
 }
 
@@ -68,28 +86,26 @@ void prove_all(std::span<const ProofCell> cells, int threads, ProgressLine& prog
 
 }  // namespace
 
-int prove_and_print(std::vector<ProofCell> cells, bool json) {
+int prove_and_print(std::vector<ProofCell> cells, const std::string& json) {
+  const bool text = prints_text(json);
   for (ProofCell& cell : cells) cell.work = work_of(cell);
   const int threads = threads_for(cells.size());
   const Forecast forecast{cells, threads};
-  if (!json) print_head(cells, forecast, threads);
+  if (text) print_head(cells, forecast, threads);
   ProgressLine progress{forecast};
   nlohmann::json lines = nlohmann::json::array();
   std::size_t proofs = 0, refused = 0;
   prove_all(cells, threads, progress, [&](const ProofCell& cell, const CellResult& result) {
     proofs += result.proofs;
     if (!result.ok()) ++refused;
-    if (json)
-      lines.push_back(to_json(cell, result));
-    else
-      print_line(cell, result);
+    lines.push_back(to_json(cell, result));
+    if (text) print_line(cell, result);
   });
-  if (json)
-    fmt::print("{}\n", lines.dump(2));
-  else
-    fmt::print("{} proofs of {} in {}: {} (GPU programs are not proven yet)\n", proofs,
-               summary_of(cells), time_text(progress.elapsed()),
-               refused == 0 ? "all proven" : fmt::format("{} REFUSED", refused));
+  write_json(json, lines);
+  if (text)
+    perf::print_folded("{} proofs of {} in {}: {} (GPU programs are not proven yet)\n", proofs,
+                       summary_of(cells), duration_text(progress.elapsed()),
+                       refused == 0 ? "all proven" : fmt::format("{} REFUSED", refused));
   return refused == 0 ? 0 : 1;
 }
 
