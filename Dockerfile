@@ -1,4 +1,10 @@
 # An image with the program, the libraries and the Python package: docker build -t capstan .
+# The stage develop has what scripts/build, scripts/test and scripts/lint need: .devcontainer uses it.
+FROM debian:12 AS develop
+COPY scripts /capstan/scripts
+RUN apt-get update && apt-get install --yes --no-install-recommends ca-certificates git \
+    && /capstan/scripts/setup --lint
+
 FROM debian:12 AS build
 WORKDIR /capstan
 COPY . .

@@ -44,8 +44,8 @@ try_wheel_in_root() {
   apt-get -qq update
   apt-get -qq --no-install-recommends install python3-venv >/dev/null
   python3 -m venv /environment
-  if ! /environment/bin/pip -q install --no-index --no-deps /packages/capstan-*.whl; then
-    echo "left out: the wheel is for another Python"
+  if ! /environment/bin/pip -q install --no-index --find-links /packages capstan; then
+    echo "left out: no wheel is for this Python; PYTHON names those that scripts/package makes"
     return
   fi
   try_wheel /environment
@@ -58,7 +58,9 @@ try_debs_in_root() {
   dpkg-query -W -f '${Package} ${Version}\n' '*capstan*'
   try_program
   try_python python3 "$(dpkg-query -L libcapstan0.2 | grep 'libnccl.so.2$')"
-  for page in capstan capstan-perf; do [[ -s /usr/share/man/man1/$page.1 ]]; done
+  for page in man/man1/{capstan,capstan-perf}.1 zsh/vendor-completions/_capstan; do
+    [[ -s /usr/share/$page ]]
+  done
   apt-get -qq --no-install-recommends install gcc libc6-dev >/dev/null
   # shellcheck disable=SC2046
   gcc -std=c11 /packages/all_reduce.c $(pkg-config --cflags --libs capstan-c) -o /all_reduce_c
@@ -73,14 +75,14 @@ in_root() {
     "$1" "$(declare -f try_program try_python try_wheel "$2"); $2"
 }
 
-# A minimal system of this release, from the mirror and with the network settings that apt has here.
+# make_root FOLDER RELEASE: a minimal system of Debian, from the mirror and with the network settings that
+# apt has here.
 make_root() {
-  local codename mirror setting
-  codename=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
+  local mirror setting
   mirror=$(debian_mirror)
   run_logged package-root unshare --mount \
-    debootstrap --variant=minbase "$codename" "$1" ${mirror:+"$mirror"} ||
-    fail "could not make a system of $codename"
+    debootstrap --variant=minbase "$2" "$1" ${mirror:+"$mirror"} ||
+    fail "could not make a system of $2"
   for setting in /etc/apt/apt.conf.d/* /etc/apt/auth.conf.d/*; do
     if [[ $setting == *auth* && -f $setting ]] || grep -qs '^ *Acquire' "$setting"; then
       cp "$setting" "$1${setting%/*}/"
@@ -89,31 +91,52 @@ make_root() {
   mkdir "$1/packages"
 }
 
+# check_in_root RELEASE PACKAGE...
 check_in_root() {
-  local folder=$root/build/check/root
+  local folder=$root/build/check/$1
+  make_root "$folder" "$1"
+  cp "$root/docs/example/all_reduce.c" "${@:2}" "$folder/packages/"
+  if [[ " $* " == *.whl\ * ]]; then
+    say "The wheel, in a clean root of $1:"
+    in_root "$folder" try_wheel_in_root
+  fi
+  if [[ " $* " == *.deb\ * && $1 == "$codename" ]]; then
+    say "Debian's packages, in a clean root of $1:"
+    in_root "$folder" try_debs_in_root
+  fi
+  rm -rf --one-file-system "$folder"
+}
+
+check_in_roots() {
+  local release
   if ((EUID != 0)); then
     warn "left out: a clean root needs root rights"
   elif ! has debootstrap; then
     warn "left out: a clean root needs debootstrap: scripts/setup --groups package"
   else
-    make_root "$folder"
-    cp "$root/docs/example/all_reduce.c" "$@" "$folder/packages/"
-    if [[ " $*" == *.whl* ]]; then
-      say "The wheel, in a clean root:"
-      in_root "$folder" try_wheel_in_root
-    fi
-    if [[ " $*" == *.deb* ]]; then
-      say "Debian's packages, in a clean root:"
-      in_root "$folder" try_debs_in_root
-    fi
+    for release in ${ROOTS:-$codename}; do check_in_root "$release" "$@"; done
   fi
 }
 
 # Nothing is mounted there from here: see in_root.
 remove_check() { rm -rf --one-file-system "$root/build/check"; }
 
+# The wheels for one Python, in a fresh environment.
+check_wheels() {
+  local environment=$root/build/check/environment
+  rm -rf "$environment"
+  "$1" -m venv "$environment"
+  if ! "$environment/bin/pip" -q install --no-index --find-links "$output" capstan; then
+    warn "left out: no wheel is for $1"
+    return
+  fi
+  say "The wheel, in a fresh environment of $("$1" --version):"
+  (cd "$environment" && unset PYTHONPATH LD_LIBRARY_PATH && try_wheel "$environment")
+}
+
 check_packages() {
-  local packages=() environment=$root/build/check/environment package
+  local packages=() package python codename
+  codename=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
   for package in "$output"/capstan-*.whl "$output"/*.deb; do
     if [[ -e $package ]]; then packages+=("$package"); fi
   done
@@ -122,10 +145,7 @@ check_packages() {
   trap remove_check EXIT
   mkdir -p "$root/build/check"
   if [[ ${packages[0]} == *.whl ]]; then
-    say "The wheel, in a fresh environment:"
-    "$python" -m venv "$environment"
-    "$environment/bin/pip" -q install --no-index --no-deps "${packages[0]}"
-    (cd "$environment" && unset PYTHONPATH LD_LIBRARY_PATH && try_wheel "$environment")
+    for python in "${pythons[@]}"; do check_wheels "$python"; done
   fi
-  check_in_root "${packages[@]}"
+  check_in_roots "${packages[@]}"
 }

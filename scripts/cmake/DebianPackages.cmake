@@ -26,7 +26,9 @@ cmake_host_system_information(RESULT _release QUERY DISTRIB_VERSION_ID)
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME capstan)
-set(CPACK_PACKAGE_CONTACT "The Capstan maintainers <root@localhost>"
+# Debian asks for an address, and the project has none: SECURITY.md and its issues are the ways to it.
+# Distributors set their own.
+set(CPACK_PACKAGE_CONTACT "The Capstan maintainers <maintainers@capstan.invalid>"
     CACHE STRING "Maintainer of the packages")
 set(CPACK_PACKAGE_DIRECTORY ${PROJECT_BINARY_DIR}/packages)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)

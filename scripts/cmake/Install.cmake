@@ -102,8 +102,12 @@ include(BillOfMaterials)
 # The program writes its manual pages and completions, when it is installed.
 if(NOT CMAKE_CROSSCOMPILING)
   set(_share ${PROJECT_BINARY_DIR}/package/share)
+  set(_zsh site-functions)
+  if(CAPSTAN_DEBIAN_PACKAGES) # which other installations leave to them
+    set(_zsh vendor-completions)
+  endif()
   install(CODE "execute_process(COMMAND \"${CMAKE_COMMAND}\" -D \"PROGRAM=$<TARGET_FILE:capstan_cli>\"
-                                        -D \"OUTPUT=${_share}\" -P \"${CMAKE_CURRENT_LIST_DIR}/ProgramPages.cmake\"
+                                        -D \"OUTPUT=${_share}\" -D ZSH=${_zsh} -P \"${CMAKE_CURRENT_LIST_DIR}/ProgramPages.cmake\"
                                 COMMAND_ERROR_IS_FATAL ANY)" COMPONENT program)
   install(DIRECTORY ${_share}/ DESTINATION ${CMAKE_INSTALL_DATAROOTDIR} COMPONENT program)
 endif()

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-# cmake -D PROGRAM=capstan -D OUTPUT=FOLDER -P ProgramPages.cmake: the manual pages of the program
-# and of each command, and completions for shells, below FOLDER as below share.
+# cmake -D PROGRAM=capstan -D OUTPUT=FOLDER -D ZSH=NAME -P ProgramPages.cmake: the manual pages of the
+# program and of each command, and completions for shells, below FOLDER as below share; those for zsh
+# in its folder NAME.
 function(write_page path)
   execute_process(COMMAND ${PROGRAM} help ${ARGN} OUTPUT_FILE ${OUTPUT}/${path}
                   COMMAND_ERROR_IS_FATAL ANY)
@@ -9,9 +10,9 @@ endfunction()
 
 file(REMOVE_RECURSE ${OUTPUT})
 file(MAKE_DIRECTORY ${OUTPUT}/man/man1 ${OUTPUT}/bash-completion/completions
-                    ${OUTPUT}/zsh/site-functions ${OUTPUT}/fish/vendor_completions.d)
+                    ${OUTPUT}/zsh/${ZSH} ${OUTPUT}/fish/vendor_completions.d)
 write_page(bash-completion/completions/capstan --completion bash)
-write_page(zsh/site-functions/_capstan --completion zsh)
+write_page(zsh/${ZSH}/_capstan --completion zsh)
 write_page(fish/vendor_completions.d/capstan.fish --completion fish)
 
 execute_process(COMMAND ${PROGRAM} --help OUTPUT_VARIABLE help COMMAND_ERROR_IS_FATAL ANY)
