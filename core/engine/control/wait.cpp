@@ -111,6 +111,8 @@ std::string name_of_call(const Wait& wait) {
       return fmt::format("a send with {}", tag);
     case Wait::Kind::form:
       return "split(), subgroup() or create_group()";
+    case Wait::Kind::kernel:
+      return fmt::format("the kernel of {} #{}", to_string(wait.call), wait.number);
   }
   return "an unknown call";
 }
@@ -137,7 +139,7 @@ std::optional<PublishedWait> read(const WaitRecord& record) {
   if (words[0] == 0) return PublishedWait{};
   for (std::size_t i = 1; i < words.size(); ++i)
     words[i] = record.words[i].load(std::memory_order_relaxed);
-  if (words[0] != checksum(words) || (words[at_kind] & 0xff) > 4) return std::nullopt;
+  if (words[0] != checksum(words) || (words[at_kind] & 0xff) > static_cast<std::uint64_t>(Wait::Kind::kernel)) return std::nullopt;
   return PublishedWait{wait_of(words), low(words[at_beat])};
 }
 

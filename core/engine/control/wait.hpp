@@ -19,7 +19,8 @@ struct Wait {
     collective,  ///< for peers in a step of a collective call
     form,        ///< for the members of a group that is being formed
     receive,     ///< for a message
-    send         ///< for a peer to take a message
+    send,        ///< for a peer to take a message
+    kernel       ///< for peers in the kernel of a collective call
   };
 
   Kind kind = Kind::none;
@@ -29,7 +30,7 @@ struct Wait {
   std::vector<Rank> peers{};  ///< ranks of the world, in rising order; most_peers at most
   int peer_count = 0;         ///< all of them
   std::chrono::milliseconds waited{};
-  CallMark call{};           ///< of a collective
+  CallMark call{};           ///< of a collective, also in a kernel
   std::uint64_t number = 0;  ///< of the call in its communicator; of a message the tag, or any_tag
   std::uint32_t step = 0, steps = 0;  ///< of a collective: step i of n, from 1
   std::uint32_t group_size = 0;       ///< ranks of its communicator; 0: that is the world

@@ -28,6 +28,8 @@ std::string omission(const Suspect& suspect, const std::string& waiter) {
       return fmt::format("has not taken a message{} of {}", tag, waiter);
     case Wait::Kind::form:
       return "has not called split(), subgroup() or create_group()";
+    case Wait::Kind::kernel:
+      return fmt::format("runs no kernel for {} #{}", to_string(wait.call), wait.number);
     case Wait::Kind::none:
       break;
   }

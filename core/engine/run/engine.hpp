@@ -13,6 +13,7 @@
 #include "capstan/settings.hpp"
 #include "core/engine/control/rank_names.hpp"
 #include "core/engine/executor/host_executor.hpp"
+#include "core/engine/executor/kernel_log.hpp"
 #include "core/engine/messages/messages.hpp"
 #include "core/engine/run/agreement.hpp"
 #include "core/engine/run/call_observer.hpp"
@@ -143,6 +144,12 @@ class Engine {
   /// Checks peers and the time, and fails what is pending if need be. Called now and then while
   /// nothing moves.
   void check(Time now);
+  /// The calls that kernels run, of a communicator that makes no others. They take no part in the
+  /// queue. Any thread.
+  KernelLog& kernels();
+  /// Checks peers and the time while kernels wait, and publishes for whom. failure() then has what
+  /// was found. Any thread.
+  void check_kernels();
   /// The merged waits of this rank's operations, without those that have just begun.
   Wait wait(Time now) const;
   /// A report of what this rank knows of the communicator now. Thread-safe.
@@ -203,7 +210,9 @@ class Engine {
   class Judge;
   void check_peers();
   void check_tasks(Time now);
-  void check_departures(Time now, const Executor::Report& report);
+  template <class Calls>
+  void check_call(Calls& calls, const Executor::Report& report, const Wait& wait, Time now);
+  void check_departures(const Executor::Report& report, Wait own, Time now);
   std::vector<Rank> dead_peers();
   bool watch_others();
   class ToldProbe;
@@ -211,7 +220,11 @@ class Engine {
   Rank world_rank(Rank rank) const { return Rank{world_ranks_[rank]}; }
   /// Since when the first call has made no progress; zero if it has, or does not run.
   Time::duration stalled_for(Time now) const;
-  Wait collective_wait(const Executor::Report& report, Time now) const;
+  Wait wait_in(const Executor::Report& report, Wait::Kind kind, Time::duration waited) const;
+  Wait collective_wait(const Executor::Report& report, Time now) const {
+    return wait_in(report, Wait::Kind::collective, stalled_for(now));
+  }
+  Wait kernel_wait(const Executor::Report& report, Time now) const;
   Wait message_wait(const Messages::MessageTransfer& transfer, int peer,
                     Time::duration waited) const;
   RankView view_of(Rank world_rank, Time now) const;
@@ -241,6 +254,7 @@ class Engine {
   const RankNames names_;
   Peers peers_;
   HostExecutor executor_;
+  std::unique_ptr<KernelLog> kernels_;  // from the first use on
   RecurringBuffers recurring_;
   Watchdog watchdog_;
   Messages messages_;

@@ -33,7 +33,9 @@ void Engine::check_peers() {
   try {
     receive_from_hosts();
     watchdog_.check_aborts();
-    check_departures(std::chrono::steady_clock::now(), executor_.report());
+    const auto now = std::chrono::steady_clock::now();
+    const Executor::Report report = executor_.report();
+    check_departures(report, collective_wait(report, now), now);
   } catch (const Error& error) {
     fail(Failure::of(error));
   }
@@ -43,6 +45,10 @@ void Engine::check(Time now) {
   try {
     watchdog_.check_aborts();
     if (!tasks_.empty()) check_tasks(now);
+    if (kernels_ && !failure_ && kernels_->needs_peers()) {
+      const Executor::Report report = kernels_->report();
+      check_call(*kernels_, report, kernel_wait(report, now), now);
+    }
     if (!messages_.idle()) {
       Judge judge{*this, now};
       messages_.check(now, judge);
@@ -52,13 +58,12 @@ void Engine::check(Time now) {
   }
 }
 
-void Engine::check_departures(Time now, const Executor::Report& report) {
+void Engine::check_departures(const Executor::Report& report, Wait own, Time now) {
   const auto lost = watchdog_.lost(report.needed_blocks);
   if (lost.empty()) return losses_.forget();
   const bool all_known = watch_others();
   const std::vector<Rank> dead = dead_peers();
   if (!losses_.are_complete(lost.size() + dead.size(), all_known, now)) return;
-  Wait own = collective_wait(report, now);
   own.peers.clear();
   for (const auto& [peer, reason] : lost) own.peers.push_back(world_rank(peer));
   for (const Rank peer : dead) own.peers.push_back(world_rank(peer));
@@ -100,13 +105,28 @@ void Engine::check_tasks(Time now) {
     stalled_since_ = now;
   }
   const Executor::Report report = executor_.report();
+  check_call(executor_, report, collective_wait(report, now), now);
+}
+
+KernelLog& Engine::kernels() {
+  const Progress::Lock lock{*progress_};
+  if (!kernels_) kernels_ = std::make_unique<KernelLog>(peers_);
+  return *kernels_;
+}
+
+void Engine::check_kernels() {
+  progress_->check(*this);
+}
+
+/// Throws where this rank waits in vain in the call of a report. `calls` compares those so far.
+template <class Calls>
+void Engine::check_call(Calls& calls, const Executor::Report& report, const Wait& wait, Time now) {
   for (const Rank peer : report.awaited) transport_->watch(peer);
-  check_departures(now, report);
-  executor_.compare_calls();
-  const auto waited = now - stalled_since_;
-  if (!is_late(waited)) return;
-  const Diagnosis diagnosis = diagnose(collective_wait(report, now), now);
-  if (may_wait_longer(diagnosis, waited)) return;
+  check_departures(report, wait, now);
+  calls.compare_calls();
+  if (!is_late(wait.waited)) return;
+  const Diagnosis diagnosis = diagnose(wait, now);
+  if (may_wait_longer(diagnosis, wait.waited)) return;
   const auto what = fmt::format("Rank {} waited {} s for {} in {}{}", self_.value(),
                                 std::chrono::duration<double>(settings_.timeout).count(),
                                 list_of(report.awaited), report.position, names_.of_group());
@@ -122,10 +142,11 @@ Engine::Time::duration Engine::stalled_for(Time now) const {
   return stalls ? now - stalled_since_ : Time::duration{};
 }
 
-Wait Engine::collective_wait(const Executor::Report& report, Time now) const {
-  Wait wait{.kind = Wait::Kind::collective,
+Wait Engine::wait_in(const Executor::Report& report, Wait::Kind kind,
+                     Time::duration waited) const {
+  Wait wait{.kind = kind,
             .peer_count = static_cast<int>(report.awaited.size()),
-            .waited = std::chrono::duration_cast<std::chrono::milliseconds>(stalled_for(now)),
+            .waited = std::chrono::duration_cast<std::chrono::milliseconds>(waited),
             .call = report.mark,
             .number = report.call,
             .step = report.step,
@@ -134,6 +155,11 @@ Wait Engine::collective_wait(const Executor::Report& report, Time now) const {
   for (const Rank peer : report.awaited) wait.peers.push_back(world_rank(peer));
   std::ranges::sort(wait.peers);
   return wait;
+}
+
+Wait Engine::kernel_wait(const Executor::Report& report, Time now) const {
+  const auto since = kernels_->running_since();
+  return wait_in(report, Wait::Kind::kernel, since ? now - *since : Time::duration{});
 }
 
 Wait Engine::message_wait(const Messages::MessageTransfer& transfer, int peer,
@@ -156,6 +182,10 @@ Wait Engine::message_wait(const Messages::MessageTransfer& transfer, int peer,
 Wait Engine::wait(Time now) const {
   Wait all;
   if (stalled_for(now) > shortest_wait) add(all, collective_wait(executor_.report(), now));
+  if (kernels_ && !failure_) {
+    const Wait own = kernel_wait(kernels_->report(), now);
+    if (own.waited > shortest_wait) add(all, own);
+  }
   for (const auto& [peer, transfer, since] : messages_.awaited())
     if (now - since > shortest_wait) add(all, message_wait(*transfer, peer, now - since));
   for (const auto& [message, since] : probes_)

@@ -93,6 +93,15 @@ Progress::Clock::time_point Progress::check(Turn* turn) {
   return end + std::max<Clock::duration>(check_interval, 9 * (end - now));
 }
 
+void Progress::check(Engine& engine) {
+  const Lock lock{*this};
+  const auto now = Clock::now();
+  progress_world();
+  waits_.look(now);
+  engine.check(now);
+  tell(now);
+}
+
 void Progress::progress_world() {
   try {
     bell_->progress();
