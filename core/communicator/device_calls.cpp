@@ -4,13 +4,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
+#include <optional>
 
 #include "capstan/error.hpp"
 #include "core/communicator/device_agreement.hpp"
+#include "core/engine/run/engine.hpp"
+#include "core/platform/device/at_place.hpp"
 #include "core/platform/device/relaxed_capture.hpp"
-#include "core/schedule/selection/candidates.hpp"
+#include "core/schedule/selection/selector.hpp"
 
 namespace capstan {
 namespace {
@@ -73,14 +75,14 @@ class Image {
   std::vector<std::byte> bytes_;
 };
 
-/// The facts that ranks exchange before the first call of a kind.
-struct KindAnswer {
-  std::uint64_t digest = 0;  ///< of the call and how it runs
+/// The facts that ranks exchange before the first call of a kernel.
+struct KernelAnswer {
+  std::uint64_t digest = 0;  ///< of the call
   ShortText<120> call{};
   ShortText<200> obstacle{};
 };
 
-void compare(const std::vector<KindAnswer>& all) {
+void compare(const std::vector<KernelAnswer>& all) {
   for (std::size_t rank = 1; rank < all.size(); ++rank)
     if (all[rank].digest != all[0].digest)
       throw Mismatch(
@@ -99,6 +101,12 @@ void keep_fewest_steps(std::vector<Candidate>& candidates, const Hosts& hosts, c
   std::erase_if(candidates, [&](const Candidate& each) { return steps(each) > least; });
 }
 
+bool runs_on_devices(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts,
+                     const Call& call) {
+  if (in_packets(protocol)) return fits_packets(algorithm, protocol, hosts, call, device_slots);
+  return protocol == Protocol::staged;
+}
+
 Protocol protocol_for(const Algorithm& algorithm, const Call& call, const Hosts& hosts,
                       Bytes worth_packets) {
   const int ranks = hosts.ranks();
@@ -106,7 +114,24 @@ Protocol protocol_for(const Algorithm& algorithm, const Call& call, const Hosts&
     return Protocol::staged;
   // Several readers share packets, which are then written once.
   const auto packets = ranks > 2 ? Protocol::shared_inline_packets : Protocol::inline_packets;
-  return fits_packets(algorithm, packets, hosts, call, device_slots) ? packets : Protocol::staged;
+  return runs_on_devices(algorithm, packets, hosts, call) ? packets : Protocol::staged;
+}
+
+/// The algorithm of the first rule that it can follow, in the rule's protocol if that is possible.
+std::optional<Choice> ruled(const AlgorithmRules& rules, const Call& call, const Hosts& hosts,
+                            Bytes worth_packets) {
+  const RuledCall asked = ruled_call(call, hosts);
+  for (const AlgorithmRules::Rule& rule : rules.all()) {
+    const Algorithm& algorithm = *rule.algorithm;
+    if (!rule.matches(asked) || obstacle(algorithm, hosts, true) != Obstacle::none) continue;
+    const bool possible = rule.protocol && runs_on_devices(algorithm, *rule.protocol, hosts, call);
+    return Choice{
+        .algorithm = &algorithm,
+        .protocol = possible ? *rule.protocol : protocol_for(algorithm, call, hosts, worth_packets),
+        .reason = "asked for by a rule",
+        .times_shorter = possible || !rule.protocol ? rule.times_shorter : 1};
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -119,12 +144,14 @@ bool suits_devices(const Request& request) {
          supports(request.type, request.reducer.op());
 }
 
-Choice choice_on_devices(const Call& call, int ranks, DeviceLink link) {
+Choice choice_on_devices(const Call& call, int ranks, DeviceLink link,
+                         const AlgorithmRules& rules) {
   const LinkModel model;  // in which no rank reads buffers of others
   const Hosts hosts{ranks};
+  const LinkLimits limits = limits_over(link);
+  if (auto choice = ruled(rules, call, hosts, limits.packets)) return *std::move(choice);
   std::vector<Candidate> candidates = candidates_for(call, hosts, true, model);
   std::erase_if(candidates, [](const Candidate& each) { return in_packets(each.protocol); });
-  const LinkLimits limits = limits_over(link);
   if (call.extent(ranks) <= limits.fewest_steps) keep_fewest_steps(candidates, hosts, call.shape);
   const Candidate best = best_of(candidates);
   if (!best.algorithm)
@@ -133,77 +160,131 @@ Choice choice_on_devices(const Call& call, int ranks, DeviceLink link) {
           .protocol = protocol_for(*best.algorithm, call, hosts, limits.packets)};
 }
 
-const DeviceCallKind& DeviceCalls::kind(const Call& call) {
-  if (const DeviceCallKind* const known = find(call)) return *known;
-  return kinds_.emplace(call, make(call)).first->second;
+DeviceCalls::DeviceCalls(Communicator& ranks, DeviceGroup& group, const Settings& settings)
+    : ranks_(ranks),
+      group_(group),
+      rules_(rules_of(settings, Hosts{ranks.size()})),
+      proofs_(proofs_of(settings)) {}
+
+Choice DeviceCalls::choice(const Call& call) const {
+  return choice_on_devices(call, ranks_.size(), group_.link(), rules_);
 }
 
-DeviceCallKind DeviceCalls::make(const Call& call) {
+DeviceCalls::Kind DeviceCalls::find(const Call& call) const {
+  const auto known = known_.find(call);
+  if (known != known_.end()) return *known->second;
+  const auto kernel = kernels_.find({call.type, call.op});
+  return kernel == kernels_.end() ? nullptr : kernel->second.refused;
+}
+
+DeviceCalls::Kind DeviceCalls::kind(const Call& call) {
+  if (const auto known = known_.find(call); known != known_.end()) {
+    kinds_.splice(kinds_.begin(), kinds_, known->second);
+    return kinds_.front();
+  }
   const RelaxedCapture relaxed{*group_.where().driver};
-  DeviceCallKind kind;
-  KindAnswer own{.digest = mark_of(call, {}).digest(), .call = ShortText<120>{to_string(call)}};
+  const Kernel& kernel = this->kernel(call);
+  if (kernel.refused) return kernel.refused;
+  kinds_.push_front(make(call, kernel.handle));
+  known_.emplace(call, kinds_.begin());
+  return kinds_.front();
+}
+
+const DeviceCalls::Kernel& DeviceCalls::kernel(const Call& call) {
+  const KernelName name{call.type, call.op};
+  if (const auto known = kernels_.find(name); known != kernels_.end()) return known->second;
+  Kernel kernel;
+  KernelAnswer own{.digest = mark_of(call, {}).digest(), .call = ShortText<120>{to_string(call)}};
   try {
-    const int ranks = ranks_.size();
-    kind.choice = choice_on_devices(call, ranks, group_.link());
-    const Plan plan = make_plan(call, kind.choice, Hosts{ranks}, Rank{ranks_.rank()},
-                                plan_limits(call, kind.choice.protocol, ranks, group_.lanes()),
-                                group_.segments().slots());
-    own.digest = plan.digest;
-    prepare(kind, plan);
+    kernel.handle = group_.kernels().program_kernel(call.type, call.op);
   } catch (const std::exception& error) {
     own.obstacle = ShortText<200>{error.what()};
   }
-  const std::vector<KindAnswer> all = exchange(ranks_, own);
-  kind.obstacle = first_obstacle(all);
-  if (kind.obstacle.empty()) compare(all);
-  return kind;
+  const std::vector<KernelAnswer> all = exchange(ranks_, own);
+  compare(all);
+  if (auto obstacle = first_obstacle(all); !obstacle.empty())
+    kernel.refused =
+        std::make_shared<DeviceCallKind>(DeviceCallKind{.obstacle = std::move(obstacle)});
+  return kernels_.emplace(name, std::move(kernel)).first->second;
 }
 
-void DeviceCalls::prepare(DeviceCallKind& kind, const Plan& plan) {
+std::shared_ptr<DeviceCallKind> DeviceCalls::make(const Call& call, void* kernel) {
+  const Choice choice = this->choice(call);
+  const Plan plan = this->plan(call, choice);
   const DeviceProgram program{plan, ranks_.size()};
   const auto lanes = static_cast<std::uint64_t>(group_.lanes());
+  auto kind = std::make_shared<DeviceCallKind>(
+      DeviceCallKind{.call = call, .choice = choice, .mark = plan.mark, .kernel = kernel});
+  kind->lanes = static_cast<unsigned>(std::min<std::uint64_t>(lanes, program.block_count));
   Image image;
   const std::size_t blocks = image.add(program.blocks), ops = image.add(program.ops),
-                    operands = image.add(program.operands),
-                    pointers = image.add_zeros(sizeof(void*) * program.most_operands * lanes);
-  kind.program = group_.blocks().image(image.bytes());
-  const std::byte* const base = kind.program.data();
-  ProgramArguments& arguments = kind.arguments = group_.arguments();
-  arguments.packets = program.packets ? 1 : 0;
-  arguments.block_count = program.blocks.size();
+                    operands = image.add(program.operands);
+  kind->program = room_for(Bytes{image.bytes().size()});
+  std::ranges::copy(image.bytes(), kind->program.host);
+  const std::byte* const base = kind->program.device;
+  ProgramArguments& arguments = kind->arguments = group_.arguments();
+  program.put_into(arguments);
   arguments.blocks = reinterpret_cast<const kernels::device::ProgramBlock*>(base + blocks);
   arguments.ops = reinterpret_cast<const kernels::device::ProgramOp*>(base + ops);
   arguments.operands = reinterpret_cast<const kernels::device::ProgramOperand*>(base + operands);
-  arguments.pointers = reinterpret_cast<const void**>(kind.program.data() + pointers);
-  arguments.most_operands = program.most_operands;
-  arguments.scratch = scratch(program.scratch * lanes);
-  arguments.scratch_bytes = program.scratch.value();
-  kind.lanes = static_cast<unsigned>(std::min<std::uint64_t>(lanes, program.blocks.size()));
-  kind.kernel = group_.kernels().program_kernel(plan.call.type, plan.call.op);
+  constexpr std::uint64_t line = 128;
+  const Bytes pointers{(sizeof(void*) * program.most_operands * lanes + line - 1) / line * line};
+  std::byte* const shared = group_.memory().shared(pointers + program.scratch * lanes);
+  arguments.pointers = reinterpret_cast<const void**>(shared);
+  arguments.scratch = shared + pointers.value();
+  return kind;
 }
 
-/// Sizes are rounded up, so that blocks serve many kinds.
-std::byte* DeviceCalls::scratch(Bytes size) {
-  if (size == Bytes{0}) return nullptr;
-  for (const DeviceBlock& block : scratch_)
-    if (block.size() >= size) return block.data();
-  scratch_.emplace_back(group_.where(), Bytes{std::bit_ceil(size.value())});
-  return scratch_.back().data();
+/// Plans of algorithms that the program has added are proven before they run, and so are all others
+/// where the settings say so.
+Plan DeviceCalls::plan(const Call& call, const Choice& choice) const {
+  const int ranks = ranks_.size();
+  return ProvenPlans::of_process().make(
+      call, choice, Hosts{ranks}, Rank{ranks_.rank()},
+      plan_limits(call, choice.protocol, ranks, group_.lanes()), group_.segments().slots(),
+      proofs_);
 }
 
-void DeviceCalls::launch(const DeviceCallKind& kind, const CheckedCall& call, std::uint64_t number,
+ProgramMemory::Piece DeviceCalls::room_for(Bytes size) {
+  for (;;) {
+    if (const auto piece = group_.memory().take(size)) return *piece;
+    if (!drop_one()) group_.memory().grow(size);
+  }
+}
+
+/// Drops the least recently used kind whose program nothing uses any more. False: there is none.
+bool DeviceCalls::drop_one() {
+  for (auto kind = kinds_.end(); kind != kinds_.begin();) {
+    const DeviceCallKind& each = **--kind;
+    if (each.captured || !group_.has_ended(each.last, each.lanes)) continue;
+    group_.memory().give_back(each.program);
+    known_.erase(each.call);
+    kinds_.erase(kind);
+    return true;
+  }
+  return false;
+}
+
+/// The program is copied ahead of the kernel. A graph copies it in each replay, and what is
+/// captured has not run yet.
+void DeviceCalls::launch(const Kind& known, const CheckedCall& call, std::uint64_t number,
                          void* stream) {
+  DeviceCallKind& kind = **known_.find(known->call)->second;
+  const bool captured = number == 0;
+  if (!kind.is_there)
+    at_place(group_.where(), "starting a copy", [&](DeviceDriver& driver) {
+      return driver.start_copy(DeviceDriver::Direction::to_device, kind.program.device,
+                               kind.program.host, kind.program.size.value(), stream);
+    });
+  kind.is_there = kind.is_there || !captured;
+  kind.captured = kind.captured || captured;
+  kind.last = std::max(kind.last, number);
   ProgramArguments arguments = kind.arguments;
   arguments.input = static_cast<std::byte*>(const_cast<void*>(call.input));
   arguments.output = static_cast<std::byte*>(call.output);
   arguments.number = number;
-  if (number == 0) arguments.progress = nullptr;
+  if (captured) arguments.progress = nullptr;
   group_.kernels().run(kind.kernel, arguments, kind.lanes, stream);
-}
-
-void DeviceCalls::keep_for_good() {
-  for (auto& [call, kind] : kinds_) kind.program.keep_for_good();
-  for (DeviceBlock& block : scratch_) block.keep_for_good();
 }
 
 }  // namespace capstan

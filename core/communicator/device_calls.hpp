@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <list>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
-#include <vector>
+#include <utility>
 
 #include "capstan/communicator.hpp"
 #include "capstan/request.hpp"
 #include "core/communicator/checked_call.hpp"
 #include "core/communicator/device_group.hpp"
 #include "core/engine/run/plan_cache.hpp"
+#include "core/schedule/custom/proven_plans.hpp"
 #include "core/schedule/lowering/plan.hpp"
+#include "core/schedule/selection/rules.hpp"
 
 namespace capstan {
 
@@ -19,60 +23,75 @@ namespace capstan {
 /// have. A pure function of what is the same on all ranks.
 bool suits_devices(const Request& request);
 
-/// How such a call runs on devices that reach each other over such links: in packets where it is
-/// short, otherwise staged. A pure function.
-Choice choice_on_devices(const Call& call, int ranks, DeviceLink link);
+/// How such a call runs on devices that reach each other over such links: by the first rule that an
+/// algorithm of devices can follow; else in packets where it is short, and staged otherwise. A pure
+/// function.
+Choice choice_on_devices(const Call& call, int ranks, DeviceLink link,
+                         const AlgorithmRules& rules = {});
 
 /// Calls of one kind, made ready for this rank's device.
 struct DeviceCallKind {
+  Call call{};
   std::string obstacle{};  ///< the reason why they do not run there; empty: they do
   Choice choice{};
+  CallMark mark{};                                ///< peers compare it with their own
   kernels::device::ProgramArguments arguments{};  ///< all but the buffers
-  DeviceBlock program{};
   void* kernel = nullptr;
   unsigned lanes = 0;  ///< that have blocks to run
+
+  // For DeviceCalls.
+  ProgramMemory::Piece program{};
+  bool is_there = false;   ///< a copy of the program is in a stream, ahead of all that comes later
+  bool captured = false;   ///< graphs may use the program at any time
+  std::uint64_t last = 0;  ///< the number of the last call
 };
 
-/// The calls of a group, by kind. A kind is made ready at its first call, by all ranks together:
-/// they agree that it can run everywhere, and no kernel of it starts before every rank has
-/// allocated what it needs. An allocation may wait for all kernels of a device, and these for other
-/// ranks. Not thread-safe.
+/// The calls of a group, by kind.
+///
+/// A kind is made ready by each rank for itself, and costs a copy of its program in the stream of
+/// its first call. Nothing is allocated for it as long as the programs of the kinds in use fit the
+/// memory of the group: the least recently used ones make room. The kernel of a type and operation
+/// is loaded by all ranks together: loading may wait for all kernels of a device, and these for
+/// other ranks. Not thread-safe.
 class DeviceCalls {
  public:
-  /// The most kinds of calls that a group keeps; it keeps each as long as it lives. Calls of
-  /// further kinds go through pinned memory.
-  static constexpr std::size_t most_kinds = 1024;
+  using Kind = std::shared_ptr<const DeviceCallKind>;
 
-  DeviceCalls(Communicator& ranks, DeviceGroup& group) : ranks_(ranks), group_(group) {}
+  /// Throws what rules_of() throws.
+  DeviceCalls(Communicator& ranks, DeviceGroup& group, const Settings& settings);
 
-  /// Collective at the first call of a kind. Throws Mismatch where ranks make different calls, and
-  /// what calls of a communicator throw.
-  const DeviceCallKind& kind(const Call& call);
-  /// Null for a kind that has not been made ready yet.
-  const DeviceCallKind* find(const Call& call) const {
-    const auto known = kinds_.find(call);
-    if (known != kinds_.end()) return &known->second;
-    return kinds_.size() == most_kinds ? &too_many_ : nullptr;
-  }
+  /// Collective at the first call of a type and operation. Throws Mismatch where ranks make
+  /// different calls then, AlgorithmRefused, SystemError, and what calls of a communicator throw.
+  Kind kind(const Call& call);
+  /// Null for a kind that has not been made ready.
+  Kind find(const Call& call) const;
+  /// The choice by which such a call runs where no kernel is refused.
+  Choice choice(const Call& call) const;
   /// Puts a call into a stream. DeviceGroup::has_begun() and has_ended() tell of its number; of a
-  /// call without one, 0, they tell nothing. Throws SystemError.
-  void launch(const DeviceCallKind& kind, const CheckedCall& call, std::uint64_t number,
-              void* stream);
-  /// Never releases the memory that kernels may still use.
-  void keep_for_good();
+  /// call without one, 0, which is captured into a graph, they tell nothing. Throws SystemError.
+  void launch(const Kind& kind, const CheckedCall& call, std::uint64_t number, void* stream);
 
  private:
-  DeviceCallKind make(const Call& call);
-  void prepare(DeviceCallKind& kind, const Plan& plan);
-  std::byte* scratch(Bytes size);
+  struct Kernel {
+    void* handle = nullptr;
+    Kind refused{};  ///< why no call of it runs on devices; null: they do
+  };
+  using Kinds = std::list<std::shared_ptr<DeviceCallKind>>;
+  using KernelName = std::pair<DataType, ReduceOp>;
+
+  const Kernel& kernel(const Call& call);
+  std::shared_ptr<DeviceCallKind> make(const Call& call, void* kernel);
+  Plan plan(const Call& call, const Choice& choice) const;
+  ProgramMemory::Piece room_for(Bytes size);
+  bool drop_one();
 
   Communicator& ranks_;
   DeviceGroup& group_;
-  std::unordered_map<Call, DeviceCallKind, CallHash> kinds_;
-  const DeviceCallKind too_many_{.obstacle =
-                                     "the group has made 1024 kinds of calls on devices, and "
-                                     "keeps no more"};
-  std::vector<DeviceBlock> scratch_;  ///< shared by all kinds, as calls run one after another
+  const AlgorithmRules rules_;
+  const ProofPolicy proofs_;
+  std::map<KernelName, Kernel> kernels_;
+  Kinds kinds_;  ///< the most recently used one first
+  std::unordered_map<Call, Kinds::iterator, CallHash> known_;
 };
 
 }  // namespace capstan

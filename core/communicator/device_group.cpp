@@ -97,6 +97,7 @@ DeviceGroup::Segment DeviceGroup::set_up(const std::vector<DeviceFacts>& facts) 
   segment_ = blocks_->zeros(segments_->total(), segments_->of_lane(), segments_->zeros_of_lane());
   states_ =
       blocks_->zeros(Bytes{sizeof(kernels::device::LaneState) * static_cast<std::uint64_t>(lanes)});
+  memory_ = std::make_unique<ProgramMemory>(*blocks_);
   words_ = blocks_->pinned().allocate(Bytes{sizeof(std::uint64_t) * word_count});
   std::ranges::fill(words_.bytes(), std::byte{0});
   Segment own{.address = reinterpret_cast<std::uintptr_t>(segment_.data())};
@@ -190,6 +191,7 @@ bool DeviceGroup::leave(Communicator& ranks, Deadline deadline) {
 void DeviceGroup::keep_for_good(bool own_kernels_run) {
   if (own_kernels_run) lanes_->keep_for_good();
   for (DeviceBlock* block : {&segment_, &states_, &addresses_}) block->keep_for_good();
+  if (own_kernels_run) memory_->keep_for_good();
   capstan::keep_for_good(std::make_shared<PinnedMemory::Handle>(std::move(words_)));
   mapped_.clear();
 }

@@ -8,6 +8,7 @@
 
 #include "capstan/communicator.hpp"
 #include "core/communicator/device_agreement.hpp"
+#include "core/communicator/program_memory.hpp"
 #include "core/engine/executor/device_program.hpp"
 #include "core/platform/device/device_block.hpp"
 #include "core/platform/device/device_kernels.hpp"
@@ -38,7 +39,7 @@ class DeviceGroup {
   DeviceLink link() const { return link_; }
   const DeviceSegments& segments() const { return *segments_; }
   const DeviceBuffer& where() const { return blocks_->where(); }
-  DeviceBlocks& blocks() { return *blocks_; }
+  ProgramMemory& memory() { return *memory_; }
   DeviceKernels& kernels() { return *kernels_; }
 
   /// The arguments that all launches have in common.
@@ -79,6 +80,7 @@ class DeviceGroup {
   std::optional<LaneReservation> lanes_;
   std::optional<DeviceSegments> segments_;
   DeviceKernels* kernels_ = nullptr;
+  std::unique_ptr<ProgramMemory> memory_;
   DeviceBlock segment_, states_, addresses_;
   PinnedMemory::Handle words_;
   std::vector<void*> mapped_;  ///< segments of other processes

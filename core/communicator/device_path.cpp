@@ -19,7 +19,6 @@ using namespace std::chrono_literals;
 /// Calls that end sooner need nobody to look whether peers live.
 constexpr auto usual_call = 20ms;
 constexpr auto leaving = 5s;
-constexpr int tag_of_nothing = 1;
 
 /// The stream continues behind the call before. Its event may have come, but is not recorded again
 /// meanwhile.
@@ -41,8 +40,8 @@ bool is_loss(const std::exception_ptr& error) {
 
 }  // namespace
 
-DevicePath::DevicePath(Communicator ranks, const Settings& settings)
-    : ranks_(std::move(ranks)), settings_(settings) {}
+DevicePath::DevicePath(Communicator ranks, const Settings& settings, EngineOf engine_of)
+    : ranks_(std::move(ranks)), settings_(settings), engine_of_(engine_of) {}
 
 std::optional<DevicePath::Taken> DevicePath::take(const Request& request,
                                                   const DeviceBuffer& where) {
@@ -50,16 +49,19 @@ std::optional<DevicePath::Taken> DevicePath::take(const Request& request,
   Taken taken{.checked = check(request, ranks_.rank(), ranks_.size())};
   if (!decided_) {
     auto group = DeviceGroup::form(ranks_, where, settings_, reason_);
+    auto kernels = group ? ranks_.split(0, ranks_.rank()) : std::nullopt;
     const std::lock_guard lock{mutex_};
     decided_ = true;
+    kernels_ = std::move(kernels);
+    if (kernels_) log_ = &engine_of_(*kernels_).kernels();
     group_ = std::move(group);
     if (!group_) return std::nullopt;
     if (failure_) group_->abort();
-    calls_ = std::make_unique<DeviceCalls>(ranks_, *group_);
+    calls_ = std::make_unique<DeviceCalls>(ranks_, *group_, settings_);
     probe_.emplace(group_->where());
   }
   require_device(where);
-  taken.kind = &calls_->kind(taken.checked.call);
+  taken.kind = calls_->kind(taken.checked.call);
   if (!taken.kind->obstacle.empty()) return std::nullopt;
   return taken;
 }
@@ -98,7 +100,7 @@ std::future<void> DevicePath::launch(const Taken& call, void* stream, Manner man
     if (!captured) take_events(entry);
     if (before && !captured) wait_for(before, stream);
     if (entry.begins) entry.begins.record(stream);
-    calls_->launch(*call.kind, call.checked, entry.number, stream);
+    calls_->launch(call.kind, call.checked, entry.number, stream);
     if (!captured) entry.ended.record(stream);
   } catch (const Error&) {
     const std::lock_guard lock{mutex_};
@@ -106,7 +108,10 @@ std::future<void> DevicePath::launch(const Taken& call, void* stream, Manner man
     events_.give_back(entry.begins);
     throw;
   }
-  if (captured) return {};
+  if (captured) {
+    log_->expect_replays();
+    return {};
+  }
   const std::lock_guard lock{mutex_};
   looks_ = 0;
   in_flight_.push_back(std::move(entry));
@@ -128,15 +133,14 @@ std::string DevicePath::explain(const Request& request) const {
     return staged(fmt::format("no kernel runs such calls of {}", name_of(request.collective)));
   if (!group_) return decided_ ? staged(reason_) : "undecided: " + reason_;
   const Call call = check(request, ranks_.rank(), ranks_.size()).call;
-  const DeviceCallKind* const kind = calls_->find(call);
+  const DeviceCalls::Kind kind = calls_->find(call);
   if (kind && !kind->obstacle.empty()) return staged(kind->obstacle);
-  const Choice choice =
-      kind ? kind->choice : choice_on_devices(call, ranks_.size(), group_->link());
+  const Choice choice = kind ? kind->choice : calls_->choice(call);
   const std::string over =
       group_->link() == DeviceLink::memory ? "" : fmt::format(" over {}", name_of(group_->link()));
-  return fmt::format("device executor, {} {}{}: {} {}", group_->lanes(),
+  return fmt::format("device executor, {} {}{}: {} {}{}{}", group_->lanes(),
                      group_->lanes() == 1 ? "lane" : "lanes", over, choice.algorithm->name,
-                     name_of(choice.protocol));
+                     choice.manner(), choice.reason.empty() ? "" : ", ", choice.reason);
 }
 
 bool DevicePath::busy() const {
@@ -169,7 +173,6 @@ std::exception_ptr DevicePath::watch() {
       failure_ = found;
       group_->abort();
     }
-  if (in_flight_.empty() && !captured_) stop_looking();
   told_ = failure_ != nullptr;
   return failure_;
 }
@@ -181,6 +184,7 @@ void DevicePath::settle() {
   while (!in_flight_.empty()) {
     InFlight& first = in_flight_.front();
     const bool over = group_->has_ended(first.number, first.kind->lanes);
+    publish(first, over);
     if (!over && !failure_) return;
     try {
       if ((first.watched || first.profile || !over) && !first.ended.has_come()) return;
@@ -196,6 +200,23 @@ void DevicePath::settle() {
     in_flight_.pop_front();
     looks_ = 0;
   }
+}
+
+/// Peers see which kernels have begun and ended, as far as the host has seen it.
+void DevicePath::publish(InFlight& entry, bool over) {
+  if (!entry.began && (over || group_->has_begun(entry.number))) {
+    entry.began = Clock::now();
+    log_->begin(entry.kind->mark);
+  }
+  if (!over || std::exchange(entry.over, true)) return;
+  try {
+    log_->end();
+  } catch (const Mismatch&) {
+    if (!failure_) failure_ = std::current_exception();
+    group_->abort();
+  }
+  if (Clock::now() - *entry.began > usual_call)  // peers see that it waits no more
+    engine_of_(*kernels_).check_kernels();
 }
 
 void DevicePath::finish(InFlight& entry, const std::exception_ptr& error) {
@@ -242,47 +263,26 @@ void DevicePath::record(const InFlight& entry, bool failed) {
 /// The error that ends the group; null: none.
 std::exception_ptr DevicePath::trouble() {
   if (in_flight_.empty() && !captured_) return nullptr;
-  if (const auto error = ranks_.async_error()) return error;
   const auto now = Clock::now();
-  if (!in_flight_.empty()) {
-    InFlight& first = in_flight_.front();
-    if (!first.began && group_->has_begun(first.number)) first.began = now;
-    if (now - first.put > 1s) {
-      try {
-        probe_->look();
-      } catch (const Error&) {
-        return std::current_exception();
-      }
+  if (!in_flight_.empty() && now - in_flight_.front().put > 1s) {
+    try {
+      probe_->look();
+    } catch (const Error&) {
+      return std::current_exception();
     }
-    if (first.began && now - *first.began > settings_.timeout)
-      return std::make_exception_ptr(TimedOut(fmt::format(
-          "rank {}: the kernel of {} has waited for {} for the kernels of other ranks: see what "
-          "keeps them from calling, or their devices from running kernels side by side",
-          ranks_.rank(), to_string(first.call), Deadline::in(settings_.timeout).budget())));
   }
-  look_after_peers();
-  for (const Work& peer : peers_)
-    if (peer.is_completed() && peer.error()) return peer.error();
-  return nullptr;
+  check_peers(now);
+  if (const auto error = kernels_->async_error()) return error;
+  return ranks_.async_error();
 }
 
-/// A communicator notices that a peer is gone while it waits for that peer. So it waits for a
-/// message of each. They are replaced before they are late.
-void DevicePath::look_after_peers() {
-  const auto now = Clock::now();
-  const bool long_call = captured_ || (!in_flight_.empty() && in_flight_.front().began &&
-                                       now - *in_flight_.front().began > usual_call);
-  if (!peers_.empty() && now - looking_since_ > settings_.timeout / 2) stop_looking();
-  if (!long_call || !peers_.empty()) return;
-  looking_since_ = now;
-  for (int peer = 0; peer < ranks_.size(); ++peer)
-    if (peer != ranks_.rank())
-      peers_.push_back(ranks_.start_receive(std::span{&nothing_, 1}, peer, tag_of_nothing));
-}
-
-void DevicePath::stop_looking() {
-  for (const Work& peer : peers_) peer.cancel();
-  peers_.clear();
+/// Looks for peers that are gone or make other calls, and for waits that have lasted for too long.
+void DevicePath::check_peers(Clock::time_point now) {
+  const bool long_call = !in_flight_.empty() && in_flight_.front().began &&
+                         now - *in_flight_.front().began > usual_call;
+  if (!(long_call || captured_) || now < check_due_) return;
+  check_due_ = now + usual_call;
+  engine_of_(*kernels_).check_kernels();
 }
 
 void DevicePath::fail(const std::exception_ptr& error) {
@@ -298,14 +298,12 @@ DevicePath::~DevicePath() {
   if (!group_) return;
   const Deadline deadline = Deadline::in(leaving);
   while (watch(), !in_flight_.empty() && !deadline.expired()) std::this_thread::sleep_for(50us);
-  stop_looking();
   events_.give_back(last_recorded_.event);
   const bool ended = in_flight_.empty();
   for (InFlight& entry : in_flight_)
     if (entry.watched)
       entry.watched->set_exception(std::make_exception_ptr(
           Aborted("the StreamCollectives went before " + to_string(entry.call))));
-  if (!ended) calls_->keep_for_good();
   if (ended && own_stream_) give_back_stream(group_->where(), own_stream_);
   if (!ended || failure_ || !leave()) group_->keep_for_good(!ended);
 }

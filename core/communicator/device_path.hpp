@@ -12,11 +12,11 @@
 
 #include "capstan/communicator.hpp"
 #include "capstan/request.hpp"
-#include "capstan/work.hpp"
 #include "core/communicator/checked_call.hpp"
 #include "core/communicator/device_calls.hpp"
 #include "core/communicator/device_group.hpp"
 #include "core/communicator/stream_profile.hpp"
+#include "core/engine/run/engine.hpp"
 #include "core/platform/device/device_probe.hpp"
 #include "core/platform/device/stream_events.hpp"
 
@@ -38,19 +38,23 @@ namespace capstan {
 /// ended, and its kernels have multiprocessors of their own.
 class DevicePath {
  public:
+  /// Access to what a communicator is made of.
+  using EngineOf = Engine& (*)(Communicator&);
+
   /// `ranks`: of the same members as the calls, for agreements alone.
-  DevicePath(Communicator ranks, const Settings& settings);
+  DevicePath(Communicator ranks, const Settings& settings, EngineOf engine_of);
   DevicePath(const DevicePath&) = delete;
   ~DevicePath();
 
-  /// A call that runs by a kernel. The kind lives as long as the group.
+  /// A call that runs by a kernel. It is launched before the next one is taken.
   struct Taken {
     CheckedCall checked;
-    const DeviceCallKind* kind = nullptr;
+    DeviceCalls::Kind kind{};
   };
   /// Nothing if the call goes through pinned memory. All ranks get the same answer. Collective at
-  /// the first call, and at the first one of a kind. Throws InvalidArgument, for a wrong request or
-  /// another device than that of the first call; and what calls of a communicator throw.
+  /// the first call, and at the first one of a type and operation. Throws InvalidArgument, for a
+  /// wrong request or another device than that of the first call; and what calls of a communicator
+  /// throw.
   std::optional<Taken> take(const Request& request, const DeviceBuffer& where);
   /// How a call is put into its stream.
   enum class Manner {
@@ -83,7 +87,7 @@ class DevicePath {
 
   struct InFlight {
     Call call{};
-    const DeviceCallKind* kind = nullptr;
+    DeviceCalls::Kind kind{};
     std::uint64_t number = 0;
     Clock::time_point put = Clock::now();
     StreamEvent ended{};
@@ -91,13 +95,14 @@ class DevicePath {
     std::shared_ptr<const StreamProfile> profile{};
     std::optional<std::promise<void>> watched{};  ///< of who waits for its end
     std::optional<Clock::time_point> began{};     ///< when it was first seen to have begun
+    bool over = false;                            ///< its kernel has been seen to have ended
   };
 
   void require_device(const DeviceBuffer& where) const;
   void settle();
   std::exception_ptr trouble();
-  void look_after_peers();
-  void stop_looking();
+  void publish(InFlight& entry, bool over);
+  void check_peers(Clock::time_point now);
   void take_events(InFlight& entry);
   void finish(InFlight& entry, const std::exception_ptr& error);
   void record(const InFlight& entry, bool failed);
@@ -105,15 +110,16 @@ class DevicePath {
 
   Communicator ranks_;
   const Settings settings_;
+  const EngineOf engine_of_;
+  /// Makes no calls of its own: its engine compares those of kernels, and finds out for whom they
+  /// wait. Of all ranks, from the first call on a device on.
+  std::optional<Communicator> kernels_;
+  KernelLog* log_ = nullptr;  ///< of kernels_
   std::unique_ptr<DeviceGroup> group_;
   std::unique_ptr<DeviceCalls> calls_;
   std::optional<DeviceProbe> probe_;  ///< of the thread that watches
   std::string reason_ = "no call on a device has been made yet, at which ranks decide";
   void* own_stream_ = nullptr;
-
-  std::byte nothing_{};
-  std::vector<Work> peers_;  ///< receives of messages that never come, as they tell of deaths
-  Clock::time_point looking_since_{};
 
   mutable std::mutex mutex_;  // for what follows
   StreamEvents events_;
@@ -124,7 +130,8 @@ class DevicePath {
     Clock::time_point time{};
   } last_recorded_;
   std::uint64_t number_ = 0;  ///< of the last call
-  int looks_ = 0;             ///< since a call was put into a stream, or has ended
+  Clock::time_point check_due_{};
+  int looks_ = 0;  ///< since a call was put into a stream, or has ended
   bool decided_ = false, captured_ = false, told_ = false;
   std::exception_ptr failure_;
 };

@@ -15,6 +15,7 @@
 #include "capstan/async/streams.hpp"
 #include "capstan/error.hpp"
 #include "core/base/error_text.hpp"
+#include "core/communicator/communicator_prepared.hpp"
 #include "core/communicator/device_path.hpp"
 #include "core/communicator/host_calls.hpp"
 #include "core/communicator/stream_buffers.hpp"
@@ -68,7 +69,9 @@ class StreamCollectives::Impl {
  public:
   Impl(Communicator& world, const Settings& settings)
       : group_(group_of(world)),
-        device_(group_of(world), settings),
+        device_(group_of(world), settings, [](Communicator& of) -> Engine& {
+          return Communicator::Impl::of(of).engine;
+        }),
         host_(group_, settings.pinned_memory,
               {.meanwhile = [this] { poll_while_waiting(); },
                .may_stay_on_device =

@@ -29,13 +29,17 @@ class Executor {
   CAPSTAN_DEVICE void run() {
     if (lane_ == 0) tell(0);
     if (lane_ >= a_.block_count) return;
-    for (std::uint64_t b = lane_; b < a_.block_count; b += m_.blocks()) run_block(a_.blocks[b]);
+    for (std::uint64_t b = lane_; b < a_.block_count; b += m_.blocks()) {
+      buffer_offset_ = b * a_.block_distance;
+      run_block(a_.blocks[a_.program_of(b)]);
+    }
     if (m_.thread() == 0) {
       state_.blocks = number_;
       state_.slots_used[kind_] = slots_used_;
     }
     if (a_.progress == nullptr) return;
     m_.sync_block();
+    if (m_.thread() == 0) m_.retire();  // the host may overwrite the program
     tell(1 + lane_);
   }
 
@@ -47,9 +51,8 @@ class Executor {
   CAPSTAN_DEVICE void run_block(const ProgramBlock& block) {
     block_ = &block;
     ++number_;
-    const std::uint64_t slot = slots_used_++ % a_.shape.slot_count[kind_];
-    slot_offset_ = lane_ * a_.shape.lane_bytes + a_.shape.slots_begin[kind_] +
-                   slot * a_.shape.slot_distance[kind_];
+    const std::uint64_t slot = a_.shape.slot(kind_, slots_used_++);
+    slot_offset_ = lane_ * a_.shape.lane_bytes + a_.shape.slot_offset(kind_, slot);
     find_operands();
     if (block.readers != 0) await_readers(state_.slots[kind_][slot]);
     ProgramOp o{};
@@ -147,9 +150,9 @@ class Executor {
   CAPSTAN_DEVICE std::byte* address(const ProgramOperand& operand) const {
     switch (operand.base) {
       case 0:
-        return a_.input + block_->buffer_offset + operand.offset;
+        return a_.input + buffer_offset_ + operand.offset;
       case 1:
-        return a_.output + block_->buffer_offset + operand.offset;
+        return a_.output + buffer_offset_ + operand.offset;
       case 2:
         return a_.scratch + lane_ * a_.scratch_bytes + operand.offset;
       default:
@@ -296,8 +299,8 @@ class Executor {
   LaneState& state_;
   const void** const pointers_;
   const ProgramBlock* block_ = nullptr;
-  std::uint64_t number_, slots_used_;  // written back when the call ends
-  std::uint64_t slot_offset_ = 0;
+  std::uint64_t number_, slots_used_;                  // written back when the call ends
+  std::uint64_t buffer_offset_ = 0, slot_offset_ = 0;  // of the block
 };
 
 }  // namespace capstan::kernels::device

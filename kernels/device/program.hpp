@@ -41,12 +41,11 @@ struct ProgramOp {
   std::uint64_t peers = 0;  ///< a bit for each
 };
 
-/// The part of a call that one lane runs at a time.
+/// The program of a block: the part of a call that one lane runs at a time.
 struct ProgramBlock {
   std::uint32_t first_op, end_op, first_operand, end_operand;
-  std::uint64_t buffer_offset;  ///< of the block's part of input and output
-  std::uint64_t readers;        ///< ranks that await what the block stages, a bit for each; 0: none
-  std::uint64_t writers;        ///< ranks of which the block awaits something
+  std::uint64_t readers;  ///< ranks that await what the block stages, a bit for each; 0: none
+  std::uint64_t writers;  ///< ranks of which the block awaits something
 };
 
 /// The state of a lane from call to call, in memory that only the lane uses. All zero at first.
@@ -73,13 +72,23 @@ struct SegmentShape {
 
   static constexpr std::uint64_t signals = 0;
   constexpr std::uint64_t finished() const { return ranks * sizeof(std::uint64_t); }
+  /// The slot of a block before which so many have been used, and where it lies in a lane. The
+  /// executor and the proof call these functions.
+  constexpr std::uint64_t slot(std::uint32_t kind, std::uint64_t used) const {
+    return used % slot_count[kind];
+  }
+  constexpr std::uint64_t slot_offset(std::uint32_t kind, std::uint64_t slot) const {
+    return slots_begin[kind] + slot * slot_distance[kind];
+  }
 };
 
 struct ProgramArguments {
   SegmentShape shape;
   std::uint32_t self, packets;  ///< packets: 1 in a packet protocol
   std::uint64_t block_count;
-  const ProgramBlock* blocks;
+  std::uint64_t block_distance;  ///< bytes from one block's part of input and output to the next's
+  std::uint32_t last_block;      ///< the program of the last block; 0 is that of all others
+  const ProgramBlock* blocks;    ///< the programs
   const ProgramOp* ops;
   const ProgramOperand* operands;
   std::byte* const* segments;  ///< by rank
@@ -95,6 +104,10 @@ struct ProgramArguments {
   /// lane has ended and touches nothing any more; null: none.
   std::uint64_t* progress = nullptr;
   std::uint64_t number = 0;
+
+  constexpr std::uint32_t program_of(std::uint64_t block) const {
+    return block + 1 == block_count ? last_block : 0;
+  }
 };
 
 }  // namespace capstan::kernels::device

@@ -104,5 +104,44 @@ TEST(DeviceChoices, TheFasterTheLinksTheLongerCallsTakeOneStep) {
   EXPECT_NE(name(16 << 20, memory), "flat");
 }
 
+TEST(DeviceChoices, FollowTheRulesThatDevicesCanFollow) {
+  const auto rules = AlgorithmRules::parse(
+      "all_reduce:0-1k:ring/staged,1k-8k:direct/read_input,8k-64k:two_level,8k-inf:ring/staged/4");
+  const auto choice = [&](std::uint64_t bytes) {
+    const Call call{.shape = {.count = Elements{bytes / sizeof(float)}}};
+    return choice_on_devices(call, 4, DeviceLink::memory, rules);
+  };
+  EXPECT_EQ(choice(512).algorithm->name, "ring");
+  EXPECT_EQ(choice(512).protocol, Protocol::staged);
+  EXPECT_EQ(choice(4096).algorithm->name, "direct");
+  EXPECT_TRUE(in_packets(choice(4096).protocol)) << "buffers of peers cannot be read";
+  EXPECT_EQ(choice(9000).algorithm->name, "ring") << "there is one host";
+  EXPECT_EQ(choice(9000).times_shorter, 4U);
+  const Call other{.collective = Collective::broadcast, .shape = {.count = Elements{10}}};
+  EXPECT_EQ(choice_on_devices(other, 4, DeviceLink::memory, rules).reason, "");
+}
+
+/// Programs are proven before they run, too, where the settings say so.
+TEST_F(OnDevices, RulesChooseWhatRuns) {
+  Settings settings = bounded_settings();
+  settings.algorithm = "all_reduce:ring/staged;broadcast:chain/staged/2";
+  settings.prove = true;
+  on_ranks(
+      3,
+      [](StreamCollectives& streams) {
+        EXPECT_THAT(way_of_a_call(streams), HasSubstr(" lanes: ring staged, asked for by a rule"));
+        for (const std::size_t count : {1U, 100U, 50'000U}) {
+          const DeviceArray<float> data{
+              std::vector<float>(count, static_cast<float>(streams.rank()))};
+          streams.on(nullptr).broadcast(data.span(), 2);
+          streams.on(nullptr).all_reduce(data.span());
+          EXPECT_THAT(data.values(), ::testing::Each(6));
+          const auto call = request::in_place(Collective::broadcast, data.span());
+          EXPECT_THAT(streams.explain(call), HasSubstr("chain staged, in blocks of 1/2 of"));
+        }
+      },
+      settings);
+}
+
 }  // namespace
 }  // namespace capstan

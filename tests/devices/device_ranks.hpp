@@ -43,26 +43,23 @@ class DeviceRanks {
                                             std::byte* output) {
     const DeviceProgram program{plan, ranks()};
     const auto lanes = static_cast<std::size_t>(segments_.lanes());
-    return {
-        .shape = segments_.shape(),
-        .self = static_cast<std::uint32_t>(rank.value()),
-        .packets = program.packets ? 1U : 0U,
-        .block_count = program.blocks.size(),
-        .blocks = reinterpret_cast<const kernels::device::ProgramBlock*>(upload(program.blocks)),
-        .ops = reinterpret_cast<const kernels::device::ProgramOp*>(upload(program.ops)),
-        .operands =
-            reinterpret_cast<const kernels::device::ProgramOperand*>(upload(program.operands)),
-        .segments = addresses_,
-        .input = input,
-        .output = output,
-        .scratch = zeros(program.scratch.value() * lanes + 1),
-        .scratch_bytes = program.scratch.value(),
-        .lanes = reinterpret_cast<kernels::device::LaneState*>(
-            states_[static_cast<std::size_t>(rank.value())]),
-        .pointers =
-            reinterpret_cast<const void**>(zeros(sizeof(void*) * program.most_operands * lanes)),
-        .most_operands = program.most_operands,
-        .abort = abort_};
+    using namespace kernels::device;
+    ProgramArguments arguments{};
+    program.put_into(arguments);
+    arguments.shape = segments_.shape();
+    arguments.self = static_cast<std::uint32_t>(rank.value());
+    arguments.blocks = reinterpret_cast<const ProgramBlock*>(upload(program.blocks));
+    arguments.ops = reinterpret_cast<const ProgramOp*>(upload(program.ops));
+    arguments.operands = reinterpret_cast<const ProgramOperand*>(upload(program.operands));
+    arguments.segments = addresses_;
+    arguments.input = input;
+    arguments.output = output;
+    arguments.scratch = zeros(program.scratch.value() * lanes + 1);
+    arguments.lanes = reinterpret_cast<LaneState*>(states_[static_cast<std::size_t>(rank.value())]);
+    arguments.pointers =
+        reinterpret_cast<const void**>(zeros(sizeof(void*) * program.most_operands * lanes));
+    arguments.abort = abort_;
+    return arguments;
   }
 
   /// Starts the kernels of all ranks; they run side by side.

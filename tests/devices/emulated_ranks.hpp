@@ -131,22 +131,23 @@ class EmulatedRanks {
     std::vector<RunProgram> kernels;
     for (std::size_t i = 0; i < calls.size(); ++i) {
       kernels.push_back(kernel_of_(calls[i].plan->call));
-      arguments.push_back({.shape = segments_.shape(),
-                           .self = static_cast<std::uint32_t>(rank.value()),
-                           .packets = programs[i].packets ? 1U : 0U,
-                           .block_count = programs[i].blocks.size(),
-                           .blocks = programs[i].blocks.data(),
-                           .ops = programs[i].ops.data(),
-                           .operands = programs[i].operands.data(),
-                           .segments = addresses_.data(),
-                           .input = calls[i].input,
-                           .output = calls[i].output,
-                           .scratch = scratch_memory.data(),
-                           .scratch_bytes = scratch,
-                           .lanes = states_[static_cast<std::size_t>(rank.value())].data(),
-                           .pointers = pointers.data(),
-                           .most_operands = static_cast<std::uint32_t>(operands),
-                           .abort = &abort_});
+      ProgramArguments& call = arguments.emplace_back();
+      programs[i].put_into(call);
+      call.shape = segments_.shape();
+      call.self = static_cast<std::uint32_t>(rank.value());
+      call.blocks = programs[i].blocks.data();
+      call.ops = programs[i].ops.data();
+      call.operands = programs[i].operands.data();
+      call.segments = addresses_.data();
+      call.input = calls[i].input;
+      call.output = calls[i].output;
+      call.scratch = scratch_memory.data();
+      call.lanes = states_[static_cast<std::size_t>(rank.value())].data();
+      call.pointers = pointers.data();
+      call.abort = &abort_;
+      // A lane may be in another call than the others.
+      call.scratch_bytes = scratch;
+      call.most_operands = static_cast<std::uint32_t>(operands);
     }
     kernels::device::run<4>({lanes, threads_of_lane, seed}, [&](const auto& machine) {
       for (std::size_t i = 0; i < arguments.size(); ++i) {

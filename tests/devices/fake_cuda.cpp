@@ -268,6 +268,7 @@ int cuModuleLoadData(void** module, const void* image) {
   return image ? success : invalid_value;
 }
 int cuModuleGetFunction(void** kernel, void*, const char* name) {
+  if (devices().take("kernelless")) return not_found;
   *kernel = kernel_named(name);
   return *kernel ? success : not_found;
 }

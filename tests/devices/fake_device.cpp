@@ -14,9 +14,10 @@ namespace capstan::fake {
 // error of all streams from now on; "version", of HIP; "capturing", streams are captured;
 // "no_memory", allocations that fail; "multiprocessors", of each device beyond two; "peerless",
 // devices do not reach each other; "linked", devices have a link of their own; "takes_turns",
-// processes do on a device; "imageless", modules that fail to load; "fail_launch", launches fail.
-// Read by tests: "kernels", launches; "to_host" and "to_device", copies made; "pinned", ranges
-// pinned so far; "depth", contexts pushed and not popped, on all threads.
+// processes do on a device; "imageless", modules that fail to load; "kernelless", kernels that are
+// not found; "fail_launch", launches fail. Read by tests: "kernels", launches; "to_host" and
+// "to_device", copies made; "pinned", ranges pinned so far; "depth", contexts pushed and not
+// popped, on all threads.
 
 Devices& devices() {
   static auto& all = *new Devices;

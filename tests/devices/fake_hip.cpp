@@ -217,6 +217,7 @@ int hipModuleLoadData(void** module, const void* image) {
   return image ? success : invalid_value;
 }
 int hipModuleGetFunction(void** kernel, void*, const char* name) {
+  if (devices().take("kernelless")) return not_found;
   *kernel = kernel_named(name);
   return *kernel ? success : not_found;
 }

@@ -2,11 +2,11 @@
 
 // Buffers on devices among processes on one host, and on simulated hosts.
 
-#include "tests/processes/processes.hpp"
-
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "tests/processes/stopped_rank.hpp"
 
 namespace capstan {
 namespace {
@@ -96,6 +96,13 @@ TEST_F(ProcessesOnDevices, TheDeathOfOneEndsTheKernelsOfTheOthers) {
   const auto result = run_worker(3, "killed_beside_kernels");
   EXPECT_EQ(occurrences(result.output, "PeerLost 1"), 2) << result.output;
   EXPECT_EQ(occurrences(result.output, "trouble"), 0) << result.output;
+}
+
+TEST_F(ProcessesOnDevices, ARankThatIsStoppedWhileKernelsWaitIsNamed) {
+  const auto result =
+      run_with_a_stopped_rank(WORKER_PROGRAM " stopped_beside_kernels", {{"CAPSTAN_TIMEOUT", "4"}});
+  EXPECT_EQ(result.status, 0) << result.output;
+  EXPECT_EQ(occurrences(result.output, "rank 1 is stopped"), 2) << result.output;
 }
 
 /// The stand-in copies and computes; kernels of HIP are in a build that has its compiler.

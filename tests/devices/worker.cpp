@@ -182,11 +182,30 @@ std::string killed_beside_kernels(Communicator& world) {
   return "no error";
 }
 
+/// Rank 1 is stopped while the others' kernels wait for it.
+std::string stopped_beside_kernels(Communicator& world) {
+  driver_knob("multiprocessors", 30);
+  StreamCollectives streams{world};
+  const Array data{std::vector<float>(5000, 1), own_device(world)};
+  for (int i = 0; i < 3; ++i) streams.on(nullptr).all_reduce(data.span());
+  if (world.rank() == 1) ::raise(SIGSTOP);
+  try {
+    streams.on(nullptr).all_reduce(data.span());
+  } catch (const TimedOut& error) {
+    for (const Culprit& culprit : error.culprits())
+      if (culprit.state == Culprit::State::stopped)
+        fmt::print("rank {} is stopped\n", culprit.world_rank.value());
+    return "";
+  }
+  return "no error";
+}
+
 std::string run(const std::string& what, std::size_t count) {
   Communicator world = Communicator::from_environment();
   if (what == "streams") return streams(world);
   if (what == "staged") return staged(world);
   if (what == "killed_beside_kernels") return killed_beside_kernels(world);
+  if (what == "stopped_beside_kernels") return stopped_beside_kernels(world);
   if (what == "collectives") return trouble_with_collectives(world);
   if (what == "messages") return messages(world);
   if (what == "direct") return direct(world);

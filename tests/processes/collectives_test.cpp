@@ -12,8 +12,8 @@
 #include "algorithms/registry.hpp"
 #include "capstan/types.hpp"
 #include "tests/processes/processes.hpp"
+#include "tests/processes/stopped_rank.hpp"
 #include "tests/sanitizers.hpp"
-#include "tests/temporary_folder.hpp"
 #include "tests/variants_of.hpp"
 #include "transports/ofi/ofi_transport.hpp"
 
@@ -118,22 +118,8 @@ TEST_F(Processes, ARankThatLeavesIsNamed) {
   EXPECT_EQ(occurrences(result.output, "PeerLost 1:"), 2) << result.output;
 }
 
-/// Three ranks, of which rank 1 stops itself. It is killed when both others have reported, so that
-/// the job ends by itself, however slow the machine is.
-CommandResult run_with_a_stopped_rank(const std::string& what, const Environment& environment) {
-  const test::TemporaryFolder folder;
-  const std::string script = fmt::format(
-      "if [ $CAPSTAN_RANK = 1 ]; then {0} & echo $! > {1}/stopped; wait; exit 0; fi; "
-      "{0}; echo reported >> {1}/others; "
-      "[ $(wc -l < {1}/others) != 2 ] || kill -KILL $(cat {1}/stopped) 2>/dev/null; true",
-      WORKER_PROGRAM + (" " + what), folder.path().string());
-  return run_command(
-      {CAPSTAN_PROGRAM, "run", "-n", "3", "--timeout", "100", "--", "sh", "-c", script},
-      environment);
-}
-
 TEST_F(Processes, AStoppedRankIsATimeOut) {
-  const auto result = run_with_a_stopped_rank("stop 100", {{"CAPSTAN_TIMEOUT", "1"}});
+  const auto result = run_with_a_stopped_rank(WORKER_PROGRAM " stop 100", {{"CAPSTAN_TIMEOUT", "1"}});
   EXPECT_EQ(result.status, 0) << result.output;
   EXPECT_EQ(occurrences(result.output, "TimedOut: rank 1 (host "), 2) << result.output;
   EXPECT_EQ(occurrences(result.output, ") is stopped (by SIGSTOP or a debugger)"), 2)
@@ -280,7 +266,7 @@ TEST_F(Processes, OperationsInFlightOutlastALateRank) {
 TEST_F(Processes, OperationsInFlightEndWhenARankStopsOrDies) {
   for (const char* thread : {"0", "1"}) {
     const auto stopped =
-        run_with_a_stopped_rank("async stopped", {{"CAPSTAN_PROGRESS_THREAD", thread}});
+        run_with_a_stopped_rank(WORKER_PROGRAM " async stopped", {{"CAPSTAN_PROGRESS_THREAD", thread}});
     EXPECT_EQ(occurrences(stopped.output, "DeadlineExceeded, 1 callbacks"), 2) << stopped.output;
     const auto killed = run_command({CAPSTAN_PROGRAM, "run", "-n", "3", "--", "sh", "-c",
                                      fmt::format("{} async killed; true", WORKER_PROGRAM)},

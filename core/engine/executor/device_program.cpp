@@ -84,7 +84,6 @@ class BlockMaker {
     for (const Rank writer : writers_to(program.source)) block_.writers |= bit_of(writer);
   }
 
-  /// All but where its buffers lie.
   ProgramBlock make() {
     for (const BoundOp& op : program_.ops) {
       if (op.code == OpCode::notify) continue;  // nobody sleeps on a device
@@ -210,15 +209,20 @@ DeviceProgram::DeviceProgram(const Plan& plan, int ranks)
     refuse(plan, "its packets are not in slots of packets: plan it with the slots of devices");
   if (plan.call.user) refuse(plan, "its operation is a function of the host");
   if (ranks > static_cast<int>(LaneState::most_ranks)) refuse(plan, "there are too many ranks");
-  std::vector<ProgramBlock> of_program;
+  if (plan.programs.size() > 2) refuse(plan, "its blocks are of more than two lengths");
+  block_count = plan.blocks;
+  block_distance = bytes_of(plan.block_count, plan.element).value();
   for (const BoundProgram& program : plan.programs)
-    of_program.push_back(BlockMaker{*this, plan, program}.make());
-  const std::uint64_t distance = bytes_of(plan.block_count, plan.element).value();
-  for (std::uint64_t b = 0; b < plan.blocks; ++b) {
-    ProgramBlock block = of_program[plan.program_of.empty() ? 0 : plan.program_of[b]];
-    block.buffer_offset = b * distance;
-    blocks.push_back(block);
-  }
+    blocks.push_back(BlockMaker{*this, plan, program}.make());
+}
+
+void DeviceProgram::put_into(kernels::device::ProgramArguments& arguments) const {
+  arguments.packets = packets ? 1 : 0;
+  arguments.block_count = block_count;
+  arguments.block_distance = block_distance;
+  arguments.last_block = static_cast<std::uint32_t>(blocks.size() - 1);
+  arguments.most_operands = most_operands;
+  arguments.scratch_bytes = scratch.value();
 }
 
 }  // namespace capstan

@@ -56,6 +56,11 @@ struct DeviceProgram {
   /// buffers of peers, or has an operation of the program's own.
   DeviceProgram(const Plan& plan, int ranks);
 
+  /// Sets the members that are numbers of this program.
+  void put_into(kernels::device::ProgramArguments& arguments) const;
+
+  std::uint64_t block_count = 1, block_distance = 0;
+  /// Programs of blocks: the first for all, but for the last block if there are two.
   std::vector<kernels::device::ProgramBlock> blocks;
   std::vector<kernels::device::ProgramOp> ops;
   std::vector<kernels::device::ProgramOperand> operands;

@@ -65,6 +65,13 @@ AlgorithmRules rules_of(const Settings& settings, const Hosts& hosts) {
   });
 }
 
+ProofPolicy proofs_of(const Settings& settings) {
+  return {.built_in = settings.prove,
+          .limit = settings.proof_limit,
+          .trusts_beyond_limit = settings.trust_long_proofs,
+          .same_bits = settings.same_bits};
+}
+
 PlanContext Engine::plan_context(const SegmentLayout& layout) const {
   const bool on_one_host = ranks_ > 1 && machine_.hosts.single();
   const Bytes block = block_bytes(ranks_, machine_.chunk);
@@ -78,10 +85,7 @@ PlanContext Engine::plan_context(const SegmentLayout& layout) const {
           .limits = {.block = block,
                      .cached_buffers = machine_.cached_buffers,
                      .long_read = Bytes{Link::long_read}},
-          .proofs = {.built_in = settings_.prove,
-                     .limit = settings_.proof_limit,
-                     .trusts_beyond_limit = settings_.trust_long_proofs,
-                     .same_bits = settings_.same_bits},
+          .proofs = proofs_of(settings_),
           .shorter_blocks_from = shorter_blocks_from(block, ranks_, settings_),
           .autotunes = machine_.autotunes && on_one_host,
           .maps_buffers = links.reads_peers && !machine_.threads && on_one_host};

@@ -34,6 +34,8 @@ namespace capstan {
 /// The rules of a communicator. Algorithms that the program has added are proven for its ranks
 /// before they first run: throws AlgorithmRefused.
 AlgorithmRules rules_of(const Settings& settings, const Hosts& hosts);
+/// How plans of a communicator with these settings are proven.
+ProofPolicy proofs_of(const Settings& settings);
 
 /// One rank's running half of a communicator: runs tasks one after another, and turns the failure
 /// of any rank into the same error on all of them.

@@ -167,7 +167,7 @@ MachineView agree_on_machine(StoreExchange& exchange, const Process& own,
 }
 
 /// How plans are proven: where one rank refuses a call, all have to.
-std::string proofs_of(const Settings& settings) {
+std::string settings_of_proofs(const Settings& settings) {
   return fmt::format("proofs of {} within {} ms{}{}", settings.prove ? "all" : "added",
                      settings.proof_limit.count(), settings.trust_long_proofs ? " or trusted" : "",
                      settings.same_bits ? "" : ", any bits");
@@ -180,7 +180,7 @@ void agree_on_layout(StoreExchange& exchange, const SegmentLayout& layout,
   const std::string own =
       fmt::format("{} bytes for {} rails, {} bytes of unexpected messages, {} wire, {}",
                   layout.total().value(), settings.rails, settings.unexpected_messages.value(),
-                  name_of(settings.wire), proofs_of(settings));
+                  name_of(settings.wire), settings_of_proofs(settings));
   const auto all = exchange.gather_text("layout", own);
   for (int peer = 0; peer < exchange.ranks(); ++peer)
     if (const std::string& theirs = all[Rank{peer}]; theirs != own)

@@ -34,8 +34,9 @@ class Profiler;
 /// ranks that share a device, those of several processes do so under CUDA's MPS alone, and those of
 /// one process with two hardware queues each: CUDA_DEVICE_MAX_CONNECTIONS=32. Such ranks must not
 /// free memory of the device while calls wait: that waits for all kernels of the device.) Ranks
-/// agree at the first call on a device, and at the first one of each kind, which therefore waits
-/// for the others to make it. Data never leave the devices. All calls of a rank are on the device
+/// agree at the first call on a device, and at the first one of each type and operation, which
+/// therefore waits for the others to make it; calls of new sizes wait for nobody. Data never leave
+/// the devices. All calls of a rank are on the device
 /// of its first one, else they throw InvalidArgument.
 ///
 /// Otherwise data go through pinned host memory and the executor on the host, over any transport; a
@@ -53,18 +54,17 @@ class Profiler;
 /// waits for memory (HIP before 5) for calls through pinned memory.
 ///
 /// While a stream is captured into a graph, calls that run by kernels become part of it; make a
-/// call of each kind before. A graph may be replayed as long as this object lives. The program sees
-/// to it that replays and other calls of the object do not overlap on any device, and come in the
-/// same order on all ranks. A captured call has no handle.
+/// call of each type and operation before. A graph may be replayed as long as this object lives.
+/// The program sees to it that replays and other calls of the object do not overlap on any device,
+/// and come in the same order on all ranks. A captured call has no handle.
 ///
 /// Throws at once: InvalidArgument for host memory, for host and device memory in one call, for a
 /// stream of another device than the buffers', and for a call through pinned memory while the
-/// stream is captured into a graph, as the host would not take part in its replays; Mismatch where
-/// ranks make different calls for the first time; SystemError when the driver fails. What fails
-/// later ends the group on all ranks: the stream continues with undefined results, the Work has the
-/// error, and later calls throw it. A kernel that waits for a peer for longer than
-/// Settings::timeout is such a failure, and so is a peer that dies or goes. Calls by kernels of
-/// known kinds are not compared.
+/// stream is captured into a graph, as the host would not take part in its replays; SystemError
+/// when the driver fails. What fails later ends the group on all ranks: the stream continues with
+/// undefined results, the Work has the error, and later calls throw it. A kernel that waits for a
+/// peer for longer than Settings::timeout is such a failure, with the ranks that keep it waiting as
+/// culprits; so are a peer that dies or leaves, and ranks that make different calls.
 class StreamCollectives {
  public:
   /// Collective: every rank makes one. It keeps no reference to `world`.
