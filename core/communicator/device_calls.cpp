@@ -9,6 +9,7 @@
 
 #include "capstan/error.hpp"
 #include "core/communicator/device_agreement.hpp"
+#include "core/engine/run/device_proof.hpp"
 #include "core/engine/run/engine.hpp"
 #include "core/platform/device/at_place.hpp"
 #include "core/platform/device/relaxed_capture.hpp"
@@ -236,13 +237,32 @@ std::shared_ptr<DeviceCallKind> DeviceCalls::make(const Call& call, void* kernel
 }
 
 /// Plans of algorithms that the program has added are proven before they run, and so are all others
-/// where the settings say so.
+/// where the settings say so: as plans, and as the programs that kernels run.
 Plan DeviceCalls::plan(const Call& call, const Choice& choice) const {
   const int ranks = ranks_.size();
-  return ProvenPlans::of_process().make(
-      call, choice, Hosts{ranks}, Rank{ranks_.rank()},
-      plan_limits(call, choice.protocol, ranks, group_.lanes()), group_.segments().slots(),
-      proofs_);
+  Plan plan =
+      ProvenPlans::of_process().make(call, choice, Hosts{ranks}, Rank{ranks_.rank()},
+                                     plan_limits(call, choice.protocol, ranks, group_.lanes()),
+                                     group_.segments().slots(), proofs_);
+  if (choice.algorithm->source || proofs_.built_in) prove(plan, choice);
+  return plan;
+}
+
+void DeviceCalls::prove(const Plan& plan, const Choice& choice) const {
+  const Hosts hosts{ranks_.size()};
+  const PlannedCall planned{.call = plan.call,
+                            .choice = choice,
+                            .hosts = hosts,
+                            .block = plan.block_count,
+                            .layout = group_.segments().slots(),
+                            .long_read = PlanLimits{}.long_read};
+  proof::Budget budget = budget_of(proofs_);
+  try {
+    const AlgorithmProof proof = prove_on_devices(planned, group_.segments(), budget);
+    if (!proof.ok()) refuse_algorithm(*choice.algorithm, hosts, proof);
+  } catch (const proof::TooMuchWork&) {
+    if (!proofs_.trusts_beyond_limit) refuse_long(planned, proofs_);
+  }
 }
 
 ProgramMemory::Piece DeviceCalls::room_for(Bytes size) {

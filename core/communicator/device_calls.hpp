@@ -82,6 +82,7 @@ class DeviceCalls {
   const Kernel& kernel(const Call& call);
   std::shared_ptr<DeviceCallKind> make(const Call& call, void* kernel);
   Plan plan(const Call& call, const Choice& choice) const;
+  void prove(const Plan& plan, const Choice& choice) const;
   ProgramMemory::Piece room_for(Bytes size);
   bool drop_one();
 

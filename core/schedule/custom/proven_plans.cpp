@@ -13,23 +13,9 @@ namespace {
 /// Bounds what is kept: a program that never repeats a call does not fill the memory.
 constexpr std::size_t most_known = 4096;
 
-proof::Budget budget_of(const ProofPolicy& policy) {
-  return proof::Budget{static_cast<std::uint64_t>(policy.limit.count())};
-}
-
 std::string text_of(const PlannedCall& planned) {
   return fmt::format("{} by '{}' on {} ranks", to_string(planned.call),
                      planned.choice.algorithm->name, planned.hosts.ranks());
-}
-
-[[noreturn]] void refuse_long(const PlannedCall& planned, const ProofPolicy& policy) {
-  const auto seconds = std::chrono::duration<double>{policy.limit}.count();
-  throw AlgorithmRefused(
-      fmt::format("the proof of {} would take more than {:g} s, so it does not run: raise "
-                  "CAPSTAN_PROOF_LIMIT (seconds), or let such calls run without a proof by "
-                  "CAPSTAN_PROOF_LIMIT=trust",
-                  text_of(planned), seconds),
-      Rank{0}, -1);
 }
 
 /// Refuses a call that needs what its schedules do not guarantee at its size.
@@ -75,6 +61,20 @@ proof::Digest::Value key_of(const PlannedCall& planned, const proof::Digest::Val
 }
 
 }  // namespace
+
+proof::Budget budget_of(const ProofPolicy& policy) {
+  return proof::Budget{static_cast<std::uint64_t>(policy.limit.count())};
+}
+
+void refuse_long(const PlannedCall& planned, const ProofPolicy& policy) {
+  const auto seconds = std::chrono::duration<double>{policy.limit}.count();
+  throw AlgorithmRefused(
+      fmt::format("the proof of {} would take more than {:g} s, so it does not run: raise "
+                  "CAPSTAN_PROOF_LIMIT (seconds), or let such calls run without a proof by "
+                  "CAPSTAN_PROOF_LIMIT=trust",
+                  text_of(planned), seconds),
+      Rank{0}, -1);
+}
 
 void refuse_algorithm(const Algorithm& algorithm, const Hosts& hosts, const AlgorithmProof& proof) {
   const auto& findings = proof.findings;

@@ -42,6 +42,10 @@ class ProvenPlans {
   ProvenCases proven_;
 };
 
+/// The work that a proof may take.
+proof::Budget budget_of(const ProofPolicy& policy);
+/// Throws AlgorithmRefused for a proof that takes more.
+[[noreturn]] void refuse_long(const PlannedCall& planned, const ProofPolicy& policy);
 /// Throws AlgorithmRefused with all findings of a proof that has failed.
 [[noreturn]] void refuse_algorithm(const Algorithm& algorithm, const Hosts& hosts,
                                    const AlgorithmProof& proof);

@@ -33,27 +33,6 @@ namespace {
 /// The most equal blocks in a row that are proven. Slots rotate over three, so each is used twice.
 constexpr std::size_t most_alike = 6;
 
-/// The same call with fewer equal blocks in a row; of an average, so that the marks of complete
-/// sums show in the divisors of operations.
-Call with_few_blocks(const Call& call, Elements block) {
-  const auto shapes = block_shapes(call, block);
-  std::vector<std::uint64_t> kept_before{0};  // blocks before each one, of those that are kept
-  for (std::size_t b = 0, alike = 0; b < shapes.size(); ++b) {
-    alike = b > 0 && shapes[b] == shapes[b - 1] ? alike + 1 : 0;
-    kept_before.push_back(kept_before.back() + (alike < most_alike ? 1 : 0));
-  }
-  const auto shortened = [&](Elements count) {
-    const std::uint64_t length = std::max<std::uint64_t>(block.value(), 1),
-                        whole = std::min(count.value() / length, shapes.size());
-    return Elements{kept_before[whole] * length + (count.value() - whole * length)};
-  };
-  Call few = call;
-  few.op = ReduceOp::average;
-  if (!has_counts(call.collective)) few.shape.count = shortened(call.shape.count);
-  for (Elements& count : few.shape.counts) count = shortened(count);
-  return few;
-}
-
 /// Few slots, as long as those of the communicator: a few calls use all of them.
 SlotLayout few_slots(const PlannedCall& planned) {
   SlotPool pool = planned.layout.pool();
@@ -156,6 +135,25 @@ class PlanProver {
 };
 
 }  // namespace
+
+Call with_few_blocks(const Call& call, Elements block) {
+  const auto shapes = block_shapes(call, block);
+  std::vector<std::uint64_t> kept_before{0};  // blocks before each one, of those that are kept
+  for (std::size_t b = 0, alike = 0; b < shapes.size(); ++b) {
+    alike = b > 0 && shapes[b] == shapes[b - 1] ? alike + 1 : 0;
+    kept_before.push_back(kept_before.back() + (alike < most_alike ? 1 : 0));
+  }
+  const auto shortened = [&](Elements count) {
+    const std::uint64_t length = std::max<std::uint64_t>(block.value(), 1),
+                        whole = std::min(count.value() / length, shapes.size());
+    return Elements{kept_before[whole] * length + (count.value() - whole * length)};
+  };
+  Call few = call;
+  few.op = ReduceOp::average;
+  if (!has_counts(call.collective)) few.shape.count = shortened(call.shape.count);
+  for (Elements& count : few.shape.counts) count = shortened(count);
+  return few;
+}
 
 proof::Digest::Value digest_of_schedules(const PlannedCall& planned) {
   proof::Digest digest;

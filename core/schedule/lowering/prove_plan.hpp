@@ -39,12 +39,16 @@ struct PlannedCall {
   Bytes long_read{};
 };
 
+/// The same call with at most six equal blocks in a row, which stand for any number; of an average,
+/// so that the marks of complete sums show in the divisors of operations.
+Call with_few_blocks(const Call& call, Elements block);
+
 /// The digest of all schedules that run in a call, of all ranks.
 proof::Digest::Value digest_of_schedules(const PlannedCall& planned);
 
 /// Proves the very plan that is about to run: the bound programs of all ranks, with the call's
-/// type, protocol and blocks, called back to back, in place and not. Of more than six equal blocks
-/// in a row six are proven. Cases that were proven before cost no proof. What the algorithm
+/// type, protocol and blocks, called back to back, in place and not, with few
+/// blocks. Cases that were proven before cost no proof. What the algorithm
 /// guarantees is derived. Throws proof::TooMuchWork.
 DerivedProof derive_guarantees(const PlannedCall& planned, proof::Budget& budget,
                                ProvenCases& proven);
