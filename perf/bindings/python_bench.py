@@ -24,7 +24,7 @@ ROUNDS = 15
 
 
 def from_cpp():
-    command = [PROGRAM, "perf", "all_reduce", "-n", "2", "-b", "8", "-e", "1M", "-f", "2", "--json", "-"]
+    command = [PROGRAM, "perf", "all_reduce", "-n", "2", "-b", "8", "-e", "1M", "-f", "2", "--json"]
     rows = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["results"]
     return {row["bytes"]: row["median_us"] for row in rows if row["bytes"] in SIZES}
 
