@@ -69,9 +69,8 @@ class StreamCollectives::Impl {
  public:
   Impl(Communicator& world, const Settings& settings)
       : group_(group_of(world)),
-        device_(group_of(world), settings, [](Communicator& of) -> Engine& {
-          return Communicator::Impl::of(of).engine;
-        }),
+        device_(group_of(world), settings,
+                [](Communicator& of) -> Engine& { return Communicator::Impl::of(of).engine; }),
         host_(group_, settings.pinned_memory,
               {.meanwhile = [this] { poll_while_waiting(); },
                .may_stay_on_device =

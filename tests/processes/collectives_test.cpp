@@ -119,7 +119,8 @@ TEST_F(Processes, ARankThatLeavesIsNamed) {
 }
 
 TEST_F(Processes, AStoppedRankIsATimeOut) {
-  const auto result = run_with_a_stopped_rank(WORKER_PROGRAM " stop 100", {{"CAPSTAN_TIMEOUT", "1"}});
+  const auto result =
+      run_with_a_stopped_rank(WORKER_PROGRAM " stop 100", {{"CAPSTAN_TIMEOUT", "1"}});
   EXPECT_EQ(result.status, 0) << result.output;
   EXPECT_EQ(occurrences(result.output, "TimedOut: rank 1 (host "), 2) << result.output;
   EXPECT_EQ(occurrences(result.output, ") is stopped (by SIGSTOP or a debugger)"), 2)
@@ -265,8 +266,8 @@ TEST_F(Processes, OperationsInFlightOutlastALateRank) {
 
 TEST_F(Processes, OperationsInFlightEndWhenARankStopsOrDies) {
   for (const char* thread : {"0", "1"}) {
-    const auto stopped =
-        run_with_a_stopped_rank(WORKER_PROGRAM " async stopped", {{"CAPSTAN_PROGRESS_THREAD", thread}});
+    const auto stopped = run_with_a_stopped_rank(WORKER_PROGRAM " async stopped",
+                                                 {{"CAPSTAN_PROGRESS_THREAD", thread}});
     EXPECT_EQ(occurrences(stopped.output, "DeadlineExceeded, 1 callbacks"), 2) << stopped.output;
     const auto killed = run_command({CAPSTAN_PROGRAM, "run", "-n", "3", "--", "sh", "-c",
                                      fmt::format("{} async killed; true", WORKER_PROGRAM)},

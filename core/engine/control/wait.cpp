@@ -139,7 +139,9 @@ std::optional<PublishedWait> read(const WaitRecord& record) {
   if (words[0] == 0) return PublishedWait{};
   for (std::size_t i = 1; i < words.size(); ++i)
     words[i] = record.words[i].load(std::memory_order_relaxed);
-  if (words[0] != checksum(words) || (words[at_kind] & 0xff) > static_cast<std::uint64_t>(Wait::Kind::kernel)) return std::nullopt;
+  if (words[0] != checksum(words) ||
+      (words[at_kind] & 0xff) > static_cast<std::uint64_t>(Wait::Kind::kernel))
+    return std::nullopt;
   return PublishedWait{wait_of(words), low(words[at_beat])};
 }
 

@@ -142,8 +142,7 @@ Engine::Time::duration Engine::stalled_for(Time now) const {
   return stalls ? now - stalled_since_ : Time::duration{};
 }
 
-Wait Engine::wait_in(const Executor::Report& report, Wait::Kind kind,
-                     Time::duration waited) const {
+Wait Engine::wait_in(const Executor::Report& report, Wait::Kind kind, Time::duration waited) const {
   Wait wait{.kind = kind,
             .peer_count = static_cast<int>(report.awaited.size()),
             .waited = std::chrono::duration_cast<std::chrono::milliseconds>(waited),

@@ -72,8 +72,8 @@ class Progress final : public Driver,
   [[nodiscard]] bool remove(Engine& engine);
   void end_threads();
 
-  /// Without the lock: checks one engine now, though it is not busy, and publishes what the ranks of
-  /// the world wait for. Announces nothing.
+  /// Without the lock: checks one engine now, though it is not busy, and publishes what the ranks
+  /// of the world wait for. Announces nothing.
   void check(Engine& engine);
 
   /// Held while engines are used.
