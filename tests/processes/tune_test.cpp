@@ -167,6 +167,7 @@ TEST(Tune, JudgesTheModelByWhatWasMeasured) {
   ASSERT_EQ(tune(folder, "1k,64k").status, 0);
   const std::string file = profile_in(folder);
   trust(file);
+  ASSERT_EQ(tune(folder, "1k,64k").status, 0) << "fits the model to cells that decide";
   const auto one = capstan(folder, {"tune", "--judge", file});
   EXPECT_EQ(one.status, 0) << one.output;
   EXPECT_THAT(one.output, HasSubstr("of 4 cells"));
