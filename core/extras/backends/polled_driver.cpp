@@ -124,7 +124,7 @@ bool PolledDriver::announce() {
     {
       const std::lock_guard lock{mutex_};
       if (leader_ == std::this_thread::get_id()) leader_.reset();
-      if (!leader_ && !threads_.empty() && !pending_.empty()) hand_over();
+      if (!leader_ && !threads_.empty() && has_work()) hand_over();
     }
     for (const auto& callback : callbacks) callback(*ended->operation);
     if (process_ != ::getpid()) return true;  // a callback has forked: the parent continues
@@ -176,9 +176,9 @@ void PolledDriver::run_thread() {
   std::unique_lock lock{mutex_};
   while (!stop.stop_requested()) {
     ++threads_waiting_;
-    const bool has_work = work_.wait(lock, stop, [this] { return !leader_ && !pending_.empty(); });
+    const bool called = work_.wait(lock, stop, [this] { return !leader_ && has_work(); });
     --threads_waiting_;
-    if (!has_work) return;
+    if (!called) return;
     leader_ = std::this_thread::get_id();
     lock.unlock();
     lead();
@@ -192,7 +192,7 @@ void PolledDriver::run_thread() {
 void PolledDriver::lead() {
   const auto leads = [this] {
     const std::lock_guard lock{mutex_};
-    return leader_ == std::this_thread::get_id() && !pending_.empty();
+    return leader_ == std::this_thread::get_id() && has_work();
   };
   Backoff backoff;
   while (process_ == ::getpid() && leads() && !stop_.stop_requested()) {

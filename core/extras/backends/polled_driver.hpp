@@ -87,6 +87,8 @@ class PolledDriver : public Driver, public std::enable_shared_from_this<PolledDr
     bool in_use;  ///< its time is over, and the library may still use its memory
   };
   static void keep_for_ever(std::list<Pending> pending);
+  /// Under the lock: operations to be tested or announced.
+  bool has_work() const { return !pending_.empty() || !ended_.empty(); }
   bool test_all();
   std::optional<Ended> test(Pending& pending) const;
   std::optional<Ended> next_ended();
