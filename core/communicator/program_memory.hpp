@@ -35,8 +35,8 @@ class ProgramMemory {
   void give_back(const Piece& piece);
   /// Allocates more, at least so much. Throws SystemError.
   void grow(Bytes least);
-  /// So much memory that all programs share, as calls run one after another. It stays where it is
-  /// for as long as this object lives. Throws SystemError.
+  /// Memory of at least this size, which all programs share, as calls run one after another. It
+  /// keeps its address for as long as this object lives. Throws SystemError.
   std::byte* shared(Bytes size);
   /// It is never released: kernels may still use it.
   void keep_for_good();

@@ -35,7 +35,7 @@ struct MachineStretch {
   MachineReading from, to;
 };
 
-/// How much other programs and the machine have disturbed a measurement.
+/// The disturbance of a measurement by other programs and by the machine.
 struct MachineState {
   int processors = 1;
   double load = 0;              ///< load average at the end

@@ -37,7 +37,7 @@ struct Traffic {
   }
 };
 
-/// How far a rank has come along the longest chains that lead to it.
+/// The lengths of the longest chains of messages that end at a rank.
 struct Chains {
   double steps = 0, far_steps = 0, far_elements = 0;
 
