@@ -12,10 +12,10 @@ import pathlib
 import platform
 import threading
 from dataclasses import dataclass
-from typing import Any, Callable, Iterator, TypeVar
+from typing import Any, Callable, Generator, Iterator, TypeVar
 
 from . import _objects
-from ._engine import Communicator, InvalidArgument, Profiler, _init, join, local_world, unique_id
+from ._engine import Communicator, InvalidArgument, Profiler, Work, _init, join, local_world, unique_id
 
 Result = TypeVar("Result")
 
@@ -165,6 +165,12 @@ def _profiler_as_html(self: Profiler) -> str:
     return summary + self.svg(steps, title=repr(last[steps[-1].rank]))
 
 
+def _await(self: Work) -> Generator[Any, None, Any]:
+    from ._futures import wait_for  # asyncio takes long to import
+
+    return wait_for(self)
+
+
 def _complete() -> None:
     for name, function in {
         "explain": _explain,
@@ -179,6 +185,7 @@ def _complete() -> None:
     }.items():
         setattr(Communicator, name, function)
     setattr(Profiler, "_repr_html_", _profiler_as_html)
+    setattr(Work, "__await__", _await)
 
 
 _complete()

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Generator
 
 from ._engine import Work
 
@@ -17,3 +17,15 @@ def settle(future: asyncio.Future[Any], work: Work) -> None:
         future.set_result(work.wait())
     except Exception as error:
         future.set_exception(error)
+
+
+def wait_for(work: Work) -> Generator[Any, None, Any]:
+    """What awaiting a work in the running loop gives.
+
+    It is written in Python: while the interpreter ends, it unwinds the stack of a thread that runs
+    Python, and frames of C++ below would then use objects without its lock.
+    """
+    loop = asyncio.get_running_loop()
+    future = loop.create_future()
+    work.on_complete(lambda ended: loop.call_soon_threadsafe(settle, future, ended))
+    return future.__await__()

@@ -157,7 +157,7 @@ void add(const std::string& collective, const std::string& name, py::function fu
         return std::move(*schedule);
       },
       summary};
-  const py::gil_scoped_release others_run;
+  const ReleasedGil others_run;
   add_algorithm(std::move(algorithm), ranks);
 }
 
@@ -167,7 +167,7 @@ void bind_algorithms(py::module_& m) {
   bind_spans(m);
   bind_steps(m);
   m.def("_add_algorithm", &add);
-  m.def("add_schedules", &add_schedules, py::arg("paths"), py::call_guard<py::gil_scoped_release>(),
+  m.def("add_schedules", &add_schedules, py::arg("paths"), py::call_guard<ReleasedGil>(),
         "Adds the algorithms of schedule files, or of folders of them, with commas between them.");
 }
 

@@ -41,7 +41,7 @@ MessageInfo probe(Endpoint& self, int source, int tag) {
   while (true) {
     std::optional<MessageInfo> found;
     {
-      const py::gil_scoped_release others_run;
+      const ReleasedGil others_run;
       found = world.try_probe(source, tag);
     }
     if (found) return *found;
@@ -88,7 +88,7 @@ void bind_messages(py::class_<Endpoint>& c) {
       .def(
           "try_probe",
           [](Endpoint& self, int source, int tag) {
-            const py::gil_scoped_release others_run;
+            const ReleasedGil others_run;
             return self.communicator().try_probe(source, tag);
           },
           py::arg("source") = any_source, py::arg("tag") = any_tag,
@@ -187,7 +187,7 @@ void bind_communicator(py::module_& m) {
           "abort",
           [](const Endpoint& self, const std::string& reason) {
             const std::shared_ptr<Communicator> world = self.shared();
-            const py::gil_scoped_release others_run;
+            const ReleasedGil others_run;
             world->abort(reason);
           },
           py::arg("reason"),
@@ -201,7 +201,7 @@ void bind_communicator(py::module_& m) {
       .def("_report",
            [](const Endpoint& self, bool as_json) {
              const Communicator& world = self.communicator();
-             const py::gil_scoped_release others_run;
+             const ReleasedGil others_run;
              return as_json ? world.report_json() : world.report();
            })
       .def("_explain", [](const Endpoint& self, const std::string& collective, std::uint64_t bytes,
@@ -214,7 +214,7 @@ void bind_communicator(py::module_& m) {
   bind_messages(c);
   bind_groups(c);
   bind_worlds(m);
-  m.def("_end_callbacks", &Endpoint::end_callbacks, py::call_guard<py::gil_scoped_release>());
+  m.def("_end_callbacks", &Endpoint::end_callbacks, py::call_guard<ReleasedGil>());
   py::module_::import("atexit").attr("register")(m.attr("_end_callbacks"));
 }
 

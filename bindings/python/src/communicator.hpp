@@ -82,7 +82,7 @@ class Endpoint {
   Endpoint& twin(Collective collective, py::handle algorithm);
   template <class F>
   static auto without_gil(F function) {
-    const py::gil_scoped_release others_run;
+    const ReleasedGil others_run;
     return function();
   }
 

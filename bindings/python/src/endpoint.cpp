@@ -83,7 +83,7 @@ void Endpoint::close() {
     communicators.all.erase(communicator_.get());
   }
   // A callback that the destructor waits for may need the GIL.
-  const py::gil_scoped_release others_run;
+  const ReleasedGil others_run;
   communicator_.reset();
 }
 

@@ -91,7 +91,7 @@ void bind_lightgbm(py::module_& m) {
                      reinterpret_cast<std::uintptr_t>(&gather_for_lightgbm)};
   });
   m.def("_end_lightgbm", [] {
-    const py::gil_scoped_release others_run;
+    const ReleasedGil others_run;
     network.reset();
   });
 }

@@ -21,7 +21,7 @@ Persistent::Persistent(std::shared_ptr<Communicator> communicator, Request reque
 
 Pending Persistent::start() {
   {
-    const py::gil_scoped_release others_run;
+    const ReleasedGil others_run;
     call_.start().on_complete([held = arrays_](const Work&) {});
   }
   return last_.emplace(Pending{call_.work(), result_, arrays_});

@@ -18,7 +18,7 @@ namespace {
 constexpr std::chrono::milliseconds between_looks{50};
 
 bool wait_for(const Work& work, std::chrono::nanoseconds limit) {
-  const py::gil_scoped_release others_run;
+  const ReleasedGil others_run;
   return work.wait_for(limit);
 }
 
@@ -44,7 +44,7 @@ py::object wait(const Pending& pending, std::optional<double> timeout) {
 /// Lets a waiting asyncio task continue, from whichever thread moves the operation on.
 void when_done(const Pending& pending, py::function callback) {
   const auto held = freed_with_gil(std::pair{std::move(callback), pending});
-  const py::gil_scoped_release others_run;
+  const ReleasedGil others_run;
   pending.work.ensure_progress();
   pending.work.on_complete([held](const Work&) {
     PythonCallbacks::of_process().run([&] {
@@ -56,17 +56,6 @@ void when_done(const Pending& pending, py::function callback) {
       }
     });
   });
-}
-
-/// Awaiting goes through a future of the running asyncio loop.
-py::object await(py::object self) {
-  const py::object loop = py::module_::import("asyncio").attr("get_running_loop")();
-  const py::object future = loop.attr("create_future")();
-  const py::object settle = py::module_::import("capstan._futures").attr("settle");
-  self.attr("on_complete")(py::cpp_function([loop, future, settle](const py::object& work) {
-    loop.attr("call_soon_threadsafe")(settle, future, work);
-  }));
-  return future.attr("__await__")();
 }
 
 }  // namespace
@@ -84,7 +73,7 @@ bool wait_interruptibly(const Work& work, std::optional<std::chrono::nanoseconds
     if (wait_for(work, slice)) return true;
     if (PyErr_CheckSignals() != 0) {
       const py::error_already_set interrupt;
-      const py::gil_scoped_release others_run;
+      const ReleasedGil others_run;
       work.cancel();
       throw interrupt;
     }
@@ -103,7 +92,7 @@ void wait_interruptibly(const Work& work, std::vector<Array>& arrays) {
 
 Pending pending(Work work, py::object result, std::vector<Array> arrays) {
   Pending made{std::move(work), std::move(result), freed_with_gil(std::move(arrays))};
-  const py::gil_scoped_release others_run;
+  const ReleasedGil others_run;
   made.work.on_complete([held = made.arrays](const Work&) {});
   return made;
 }
@@ -121,7 +110,7 @@ void bind_work(py::module_& m) {
       .def(
           "cancel",
           [](const Pending& self) {
-            const py::gil_scoped_release others_run;
+            const ReleasedGil others_run;
             return self.work.cancel();
           },
           "Gives the arrays back; wait() then raises Cancelled. Other ranks get their results.\n"
@@ -129,7 +118,6 @@ void bind_work(py::module_& m) {
       .def("on_complete", &when_done, py::arg("callback"),
            "Calls callback(work) once, when the operation has ended, on any thread. Starts the "
            "progress thread.")
-      .def("__await__", &await)
       .def("__repr__", [](const Pending& self) {
         return fmt::format("<capstan.Work {}: {}>", self.work.describe(),
                            !self.work.has_ended()     ? "in flight"

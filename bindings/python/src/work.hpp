@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "../../python_callbacks.hpp"
+#include "../../released_gil.hpp"
 #include "array.hpp"
 #include "capstan/async/foreign.hpp"
 #include "capstan/work.hpp"
@@ -51,7 +52,7 @@ bool handles_signals();
 template <class Function>
 auto run_interruptibly(const std::string& name, Function function, std::function<void()> give_up) {
   if (!handles_signals()) {
-    const py::gil_scoped_release others_run;
+    const ReleasedGil others_run;
     return function();
   }
   const auto made = std::make_shared<std::optional<std::invoke_result_t<Function&>>>();

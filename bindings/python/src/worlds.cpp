@@ -69,7 +69,7 @@ Endpoint join(const py::bytes& id, int rank, int size, const py::kwargs& named) 
 std::vector<Endpoint> local_world(int ranks, const py::kwargs& named) {
   const Settings settings = settings_of(named);
   std::vector<Endpoint> endpoints;
-  const py::gil_scoped_release others_run;
+  const ReleasedGil others_run;
   for (Communicator& communicator : Communicator::local_world(ranks, settings))
     endpoints.emplace_back(std::move(communicator));
   return endpoints;

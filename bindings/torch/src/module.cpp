@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "../../released_gil.hpp"
 #include "capstan/communicator.hpp"
 #include "errors.hpp"
 #include "group.hpp"
@@ -20,7 +21,7 @@ namespace {
 /// Destroys without the GIL: the progress thread may wait for it in a callback of a future.
 void destroy(Communicator* communicator) {
   if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) {
-    const py::gil_scoped_release others_run;
+    const ReleasedGil others_run;
     delete communicator;
   } else {
     delete communicator;
@@ -29,7 +30,7 @@ void destroy(Communicator* communicator) {
 
 c10::intrusive_ptr<Base> create(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                 std::chrono::milliseconds timeout, const std::string& prefix) {
-  const py::gil_scoped_release others_run;
+  const ReleasedGil others_run;
   return translating([&]() -> c10::intrusive_ptr<Base> {
     Settings settings = Settings::from_environment();
     settings.timeout = settings.join_timeout = timeout;
@@ -46,7 +47,7 @@ PYBIND11_MODULE(_backend, m) {
   py::module_::import("torch.distributed");
   m.def("create", &create, py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout"),
         py::arg("prefix"), "The backend of one rank. Returns when all ranks have called it.");
-  m.def("end_callbacks", &Group::end_callbacks, py::call_guard<py::gil_scoped_release>(),
+  m.def("end_callbacks", &Group::end_callbacks, py::call_guard<ReleasedGil>(),
         "The interpreter ends: callbacks of futures end first.");
   py::module_::import("atexit").attr("register")(m.attr("end_callbacks"));
   m.attr("version") = capstan::version();

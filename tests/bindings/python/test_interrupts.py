@@ -180,6 +180,29 @@ def test_ctrl_c_ends_all_ranks_of_run_local():
         assert "Ctrl-C has ended run_local()" in ended.get(timeout=60)
 
 
+def test_a_program_ends_while_its_threads_wait():
+    """The interpreter ends a thread that asks for its lock by then: a C++ destructor must not be unwound."""
+    ended = subprocess.run([sys.executable, __file__, "all", "", "ends"], capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 0 and "terminate" not in ended.stderr, ended
+
+
+class EndsLate:
+    """The interpreter's end waits for it, and leaves its lock to others meanwhile."""
+
+    def __init__(self, kept):
+        self.kept = kept
+
+    def __del__(self, sleep=time.sleep):
+        sleep(3)
+
+
+def leave_threads_waiting():
+    worlds = {name: cs.local_world(2, timeout=1.5) for name in CALLS}
+    for name, comms in worlds.items():
+        threading.Thread(target=CALLS[name], args=[comms[0]], daemon=True).start()
+    sys.ends_late = EndsLate(worlds)
+
+
 def call(function, *arguments):
     function(*arguments)
 
@@ -214,4 +237,4 @@ def run(name, how):
 
 
 if __name__ == "__main__":
-    run(sys.argv[1], sys.argv[3])
+    leave_threads_waiting() if sys.argv[3] == "ends" else run(sys.argv[1], sys.argv[3])
