@@ -134,6 +134,18 @@ check_wheels() {
   (cd "$environment" && unset PYTHONPATH LD_LIBRARY_PATH && try_wheel "$environment")
 }
 
+# A network trained by both wheels, with the PyTorch that the second is built for.
+check_torch() {
+  local environment=$root/build/check/torch
+  "$torch_python" -m venv "$environment"
+  "$torch_python" -c 'import torch; print(torch.__path__[0].rpartition("/")[0])' \
+    >"$("$environment/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/torch.pth"
+  "$environment/bin/pip" -q install --no-index --find-links "$output" capstan capstan-torch
+  say "The wheel for PyTorch, in a fresh environment:"
+  (cd "$environment" && unset PYTHONPATH LD_LIBRARY_PATH &&
+    bin/python -m torch.distributed.run --standalone --nproc-per-node 2 "$root/docs/example/pytorch/ddp.py")
+}
+
 check_packages() {
   local packages=() package python codename
   codename=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
@@ -147,5 +159,6 @@ check_packages() {
   if [[ ${packages[0]} == *.whl ]]; then
     for python in "${pythons[@]}"; do check_wheels "$python"; done
   fi
+  if compgen -G "$output/capstan_torch-*.whl" >/dev/null; then check_torch; fi
   check_in_roots "${packages[@]}"
 }
