@@ -87,6 +87,15 @@ bool Comparison::fits_in_memory(const Cell& cell) const {
   return bytes < free * 3 / 4;
 }
 
+/// Seconds of a round for one worker.
+double Comparison::turn() const {
+  return options_.seconds / options_.rounds;
+}
+
+std::uint32_t Comparison::calls_in_turn(double seconds) const {
+  return static_cast<std::uint32_t>(std::clamp(turn() / std::max(seconds, 1e-9), 1.0, 50000.0));
+}
+
 /// Checks a worker's result and finds how many calls fill its share of a round.
 void Comparison::enroll(std::size_t worker) {
   Entry& entry = entries_[worker];
@@ -95,13 +104,11 @@ void Comparison::enroll(std::size_t worker) {
   entry.active = !prepared.failed;
   if (!entry.active) return;
   if (options_.check) entry.wrong = tell(worker, Order::Kind::check).wrong;
-  const double turn = options_.seconds / options_.rounds;
   for (std::uint32_t calls = 1;; calls *= 8) {
     const double seconds = tell(worker, Order::Kind::time, calls).seconds;
-    entry.calls = static_cast<std::uint32_t>(
-        std::clamp(turn * calls / std::max(seconds, 1e-9), 1.0, 50000.0));
+    entry.calls = calls_in_turn(seconds / calls);
     entry.turn = seconds / calls * entry.calls;
-    if (seconds > turn / 20 || calls > 10000) break;
+    if (seconds > turn() / 20 || calls > 10000) break;
   }
   if (!keep_buffers_) tell(worker, Order::Kind::release);
 }
@@ -115,6 +122,8 @@ void Comparison::measure(std::size_t worker) {
     entry.active = !answer.failed;
     if (entry.active)
       entry.seconds.push_back(answer.seconds / entry.calls), entry.explanation = answer.text;
+    // Other programs may have come to need the cores: then each call waits for one.
+    if (answer.seconds > 4 * turn()) entry.calls = calls_in_turn(answer.seconds / entry.calls);
     entry.waited = std::max(entry.waited, answer.waited);
   }
   if (alone_ && entry.active && coordinator_.spec(worker).peer_name != bound_name)
@@ -125,8 +134,7 @@ void Comparison::measure(std::size_t worker) {
 void Comparison::measure_alone(std::size_t worker) {
   Entry& entry = entries_[worker];
   const double call = entry.seconds.back();
-  const std::uint64_t calls =
-      AloneCalls::calls_in(options_.seconds / options_.rounds, call, options_.skew);
+  const std::uint64_t calls = AloneCalls::calls_in(turn(), call, options_.skew);
   Order order = cell_;
   order.kind = Order::Kind::time_alone;
   order.calls = std::min<std::uint64_t>(calls, entry.calls);

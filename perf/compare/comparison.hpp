@@ -43,6 +43,8 @@ class Comparison {
   double time_own_calls(std::uint32_t calls);
   worker_protocol::Answer tell(std::size_t worker, worker_protocol::Order::Kind kind,
                                std::uint32_t calls = 0);
+  double turn() const;
+  std::uint32_t calls_in_turn(double seconds) const;
   bool fits_in_memory(const Cell& cell) const;
   void enroll(std::size_t worker);
   int rounds_in_time() const;

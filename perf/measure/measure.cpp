@@ -37,6 +37,11 @@ std::shared_ptr<std::byte> allocated_memory(Communicator& world, std::size_t byt
   return {buffer, reinterpret_cast<std::byte*>(buffer->data())};
 }
 
+/// One call at least, and no more than a round needs to be sure of its mean.
+std::uint64_t calls_in(double seconds, double call) {
+  return static_cast<std::uint64_t>(std::clamp(seconds / call, 1.0, 20000.0));
+}
+
 }  // namespace
 
 double bus_share(Collective collective, int ranks) {
@@ -212,23 +217,43 @@ double Bench::time_alone(const Cell& cell, double call) {
   }));
 }
 
-MachineState Bench::state_since(const MachineReading& before) {
+MachineState state_since(Communicator& world, const MachineReading& before) {
   const MachineStretch own{before, read_machine()};
-  std::vector<MachineStretch> all(static_cast<std::size_t>(world_.size()));
+  std::vector<MachineStretch> all(static_cast<std::size_t>(world.size()));
   constexpr std::size_t bytes = sizeof own;
-  world_.all_gather(std::span{reinterpret_cast<const std::uint8_t*>(&own), bytes},
-                    std::span{reinterpret_cast<std::uint8_t*>(all.data()), all.size() * bytes});
+  world.all_gather(std::span{reinterpret_cast<const std::uint8_t*>(&own), bytes},
+                   std::span{reinterpret_cast<std::uint8_t*>(all.data()), all.size() * bytes});
   return MachineState::of(all);
+}
+
+/// Fewer calls than asked for if they take far longer than they should: other programs may come to
+/// need the cores, and then each call waits for one.
+Bench::InARow Bench::time_in_a_row(const Cell& cell, std::uint64_t calls) {
+  constexpr double times_as_long = 4;
+  constexpr std::uint64_t looks = 8, least_between_looks = 256;
+  const double limit = times_as_long * options_.seconds / options_.rounds;
+  const std::uint64_t between = std::max(calls / looks, least_between_looks);
+  double own = 0;
+  for (std::uint64_t done = 0;;) {
+    const std::uint64_t next = std::min(between, calls - done);
+    own += time_calls(cell, next);
+    done += next;
+    const double all = slowest(own);
+    if (done == calls || all > limit) return {all / static_cast<double>(done), done};
+  }
 }
 
 Bench::Rounds Bench::time_rounds(const Cell& cell, int rounds, std::uint64_t calls) {
   const MachineReading before = read_machine();
   Rounds timed;
   for (int i = 0; i < rounds; ++i) {
-    timed.times.push_back(slowest(time_calls(cell, calls)) / static_cast<double>(calls) * 1e6);
-    if (begins_together_) timed.alone.push_back(time_alone(cell, timed.times.back() / 1e6) * 1e6);
+    const auto [seconds, done] = time_in_a_row(cell, calls);
+    timed.calls += done;
+    timed.times.push_back(seconds * 1e6);
+    if (done < calls) calls = calls_in(options_.seconds / options_.rounds, seconds);
+    if (begins_together_) timed.alone.push_back(time_alone(cell, seconds) * 1e6);
   }
-  timed.state = state_since(before);
+  timed.state = state_since(world_, before);
   return timed;
 }
 
@@ -242,10 +267,12 @@ Measurement Bench::measure(const Cell& cell) {
 
   // In place each call sums the result of the one before: zeros do not overflow.
   if (cell.in_place) clear_output(result.bytes());
+  if (options_.warm_up > 0) time_calls(cell, options_.warm_up);
   result.settled = settle(cell);
-  const double calls_in_time = options_.seconds / time_of_call(cell);
-  const int rounds = static_cast<int>(std::clamp(calls_in_time, 1.0, double(options_.rounds)));
-  const auto calls = static_cast<std::uint64_t>(std::clamp(calls_in_time / rounds, 1.0, 20000.0));
+  const double call = time_of_call(cell);
+  const int rounds =
+      static_cast<int>(std::clamp(options_.seconds / call, 1.0, double(options_.rounds)));
+  const std::uint64_t calls = calls_in(options_.seconds / rounds, call);
 
   Rounds timed = time_rounds(cell, rounds, calls);
   if (timed.state.busy())
@@ -259,7 +286,7 @@ Measurement Bench::measure(const Cell& cell) {
   result.spread = statistics.spread();
   result.lower = statistics.quantile(0.25), result.upper = statistics.quantile(0.75);
   if (begins_together_) result.alone = Statistics{std::move(timed.alone)}.median();
-  result.calls = calls * static_cast<std::uint64_t>(rounds);
+  result.calls = timed.calls;
   const Request request = request_of(cell);
   result.explanation = device_ ? device_->explain(request) : world_.explain(request);
   result.algorithm = device_ ? device_->algorithm(request) : world_.algorithm(request);

@@ -21,6 +21,15 @@ class DeviceCalls;
 enum class Buffers { plain, allocated, device };
 std::string_view name_of(Buffers buffers);
 
+/// Half of the rounds lie within a quarter of the median on both sides: otherwise a difference
+/// between two measurements says little.
+constexpr bool is_steady(double spread) {
+  return spread <= 0.5;
+}
+
+/// How busy the machines of all ranks have been since a reading. All ranks call it.
+MachineState state_since(Communicator& world, const MachineReading& before);
+
 /// The result of measuring a cell. Times are microseconds per call, of calls in a row unless it is
 /// said; each round counts with the time of its slowest rank.
 struct Measurement {
@@ -38,9 +47,7 @@ struct Measurement {
   std::vector<double> times{}, times_alone{};  ///< of all rounds
   MachineState state{};                        ///< of the machine meanwhile
 
-  /// Half of the rounds lie within a quarter of the median on both sides: otherwise a difference
-  /// between two measurements says little.
-  bool steady() const { return spread <= 0.5; }
+  bool steady() const { return is_steady(spread); }
   /// The source of the decision how calls run: "rule", "profile", "trials", "model" or "device".
   std::string_view decided_by() const;
 
@@ -65,6 +72,7 @@ struct MeasureOptions {
   /// How long the timed calls of one cell take, about. Before them, calls run until the autotuner
   /// has decided, for eight times as long at most.
   double seconds = 0.25;
+  std::uint64_t warm_up = 0;  ///< calls before it, at least
   bool check = true;
   bool bind = true;  ///< comparisons bind each rank to a core of its own
   /// Within which time ranks come to calls that are alone: see AloneCalls.
@@ -85,8 +93,6 @@ class Bench {
 
   /// Once more, if the machine was busy: the less disturbed one of both counts.
   Measurement measure(const Cell& cell);
-  /// How busy the machines of all ranks have been since a reading. All ranks call it.
-  MachineState state_since(const MachineReading& before);
   /// Some calls of a cell that has been measured: see record_calls().
   RecordedCalls record(const Cell& cell);
 
@@ -97,10 +103,16 @@ class Bench {
   void clear_output(Bytes size);
   double time_calls(const Cell& cell, std::uint64_t calls);
   bool settle(const Cell& cell);
+  struct InARow {
+    double seconds;  ///< of a call
+    std::uint64_t calls;
+  };
   struct Rounds {
     std::vector<double> times{}, alone{};
+    std::uint64_t calls = 0;  ///< in a row, of all rounds
     MachineState state{};
   };
+  InARow time_in_a_row(const Cell& cell, std::uint64_t calls);
   Rounds time_rounds(const Cell& cell, int rounds, std::uint64_t calls);
   double time_of_call(const Cell& cell);
   double time_alone(const Cell& cell, double call);

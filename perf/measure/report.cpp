@@ -47,65 +47,76 @@ bool same(const std::vector<Cell>& cells, Fact fact) {
   return std::ranges::all_of(cells, [&](const Cell& c) { return c.*fact == cells.front().*fact; });
 }
 
-/// Reasons to doubt a measurement: "not settled; wrong values: 5"; empty: nothing.
-std::string doubts_about(const Measurement& m) {
-  std::string text;
-  const auto add = [&](bool doubtful, const std::string& why) {
-    if (doubtful) text += (text.empty() ? "" : "; ") + why;
-  };
-  add(m.wrong > 0, fmt::format("wrong values: {}", m.wrong));
-  add(!m.settled, "not settled");
-  add(!m.steady(), fmt::format("unsteady: spread {:.0f} %", 100 * m.spread));
-  add(m.state.busy(), m.state.text());
-  return text;
+/// Of a cell, and of the same in place.
+std::string doubts_about_cell(const Measurement& m) {
+  const std::string text = doubts_about(m.wrong, m.spread, m.state);
+  return m.settled ? text : "not settled" + (text.empty() ? "" : "; " + text);
 }
 
 }  // namespace
 
-Table measurements_table(const std::vector<Cell>& cells, int width) {
-  const int type = same(cells, &Cell::type) ? 9 : 0, op = same(cells, &Cell::op) ? 8 : 0;
-  return {{{"size", "(bytes)", 11},
-           {"count", "(elements)", 11, 7},
-           {"type", "", 4, type},
-           {"op", "", 7, op},
-           {"algorithm", "", 18, 2},
-           {"by", "", 7, 4},
-           {"time", "(us)", 9},
-           {"min", "(us)", 9, 6},
-           {"spread", "(%)", 6, 1},
-           {"alone", "(us)", 9, 3},
-           {"algbw", "(GB/s)", 6, 5},
-           {"busbw", "(GB/s)", 6}},
-          width};
+std::string doubts_about(std::uint64_t wrong, double spread, const MachineState& state) {
+  std::string text;
+  const auto add = [&](bool doubtful, const std::string& why) {
+    if (doubtful) text += (text.empty() ? "" : "; ") + why;
+  };
+  add(wrong > 0, fmt::format("wrong values: {}", wrong));
+  add(!is_steady(spread), fmt::format("unsteady: spread {:.0f} %", 100 * spread));
+  add(state.busy(), state.text());
+  return text;
 }
 
-std::string table_head(const Table& table, const std::vector<Cell>& cells, int ranks,
-                       const std::string& where) {
+Table measurements_table(const std::vector<Cell>& cells, const TableOptions& options) {
+  const int type = same(cells, &Cell::type) ? 9 : 0, op = same(cells, &Cell::op) ? 8 : 0;
+  std::vector<Column> columns{
+      {"size", "(bytes)", 11}, {"count", "(elements)", 11, 7}, {"type", "", 4, type},
+      {"op", "", 7, op},       {"algorithm", "", 18, 2},       {"by", "", 7, 4},
+      {"time", "(us)", 9},     {"min", "(us)", 9, 6},          {"spread", "(%)", 6, 1},
+      {"alone", "(us)", 9, 3}, {"algbw", "(GB/s)", 6, 5},      {"busbw", "(GB/s)", 6}};
+  if (options.both_places)
+    columns.insert(columns.end(), {{"in place", "(us)", 9}, {"busbw", "in pl.", 6}});
+  return {std::move(columns), options.width, options.format};
+}
+
+std::string conditions_of(const Table& table, const std::vector<Cell>& cells, int ranks,
+                          const std::string& where) {
   const Cell& any = cells.front();
-  std::string head =
+  std::string text =
       fmt::format("# {} over {} ranks ({})\n# ", name_of(any.collective), ranks, where);
   if (same(cells, &Cell::type) && any.collective != Collective::barrier)
-    head += fmt::format("{}, ", name_of(any.type));
+    text += fmt::format("{}, ", name_of(any.type));
   if (same(cells, &Cell::op) && reduces(any.collective))
-    head += fmt::format("{}, ", name_of(any.op));
-  head += "times of the slowest rank, per call\n";
+    text += fmt::format("{}, ", name_of(any.op));
+  text += "times of the slowest rank, per call\n";
   if (const std::string names = table.left_out(); !names.empty())
-    head += fmt::format("# in wider lines and --json also: {}\n", names);
-  return head + table.head();
+    text += fmt::format("# in wider lines and --json also: {}\n", names);
+  return text;
 }
 
-std::string table_line(const Table& table, const Measurement& m) {
+std::string table_line(const Table& table, std::span<const Measurement> places) {
   const auto number = [](double value) { return fmt::format("{:.2f}", value); };
-  const std::string line =
-      table.line({fmt::to_string(m.bytes().value()),
-                  fmt::to_string(m.cell.contract(m.ranks).typical_count().value()),
-                  std::string{name_of(m.cell.type)},
-                  std::string{reduces(m.cell.collective) ? name_of(m.cell.op) : "-"}, m.algorithm,
-                  std::string{m.decided_by()}, number(m.median), number(m.least),
-                  fmt::format("{:.1f}", 100 * m.spread), m.alone > 0 ? number(m.alone) : "-",
-                  number(m.algorithm_bandwidth()), number(m.bus_bandwidth())});
-  const std::string doubts = doubts_about(m);
-  return doubts.empty() ? line : line + fmt::format("#! {}\n", doubts);
+  const Measurement& m = places.front();
+  std::vector<std::string> values{
+      fmt::to_string(m.bytes().value()),
+      fmt::to_string(m.cell.contract(m.ranks).typical_count().value()),
+      std::string{name_of(m.cell.type)},
+      std::string{reduces(m.cell.collective) ? name_of(m.cell.op) : "-"},
+      m.algorithm,
+      std::string{m.decided_by()},
+      number(m.median),
+      number(m.least),
+      fmt::format("{:.1f}", 100 * m.spread),
+      m.alone > 0 ? number(m.alone) : "-",
+      number(m.algorithm_bandwidth()),
+      number(m.bus_bandwidth())};
+  std::string doubts = doubts_about_cell(m);
+  for (const Measurement& in_place : places.subspan(1)) {
+    values.push_back(number(in_place.median));
+    values.push_back(number(in_place.bus_bandwidth()));
+    if (const std::string more = doubts_about_cell(in_place); !more.empty())
+      doubts += (doubts.empty() ? "in place: " : "; in place: ") + more;
+  }
+  return table.line(std::move(values), doubts);
 }
 
 nlohmann::json to_json(const MachineState& state) {

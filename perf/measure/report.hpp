@@ -2,7 +2,9 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "perf/measure/measure.hpp"
 #include "perf/measure/table.hpp"
@@ -21,13 +23,24 @@ nlohmann::json conditions_of(const MeasureOptions& options);
 /// The format of JSON documents, which docs/results.schema.json describes.
 inline constexpr const char* results_format = "capstan-results-1";
 
+struct TableOptions {
+  TableFormat format = TableFormat::text;
+  int width = 80;
+  bool both_places = false;  ///< lines tell of a cell and of the same cell in place
+};
+
+/// Reasons to doubt a measurement: "wrong values: 5; unsteady: spread 70 %"; empty: none.
+std::string doubts_about(std::uint64_t wrong, double spread, const MachineState& state);
+
 /// The table of measurements, with columns like those of nccl-tests. Types and operations have
 /// columns where they differ, and stand above the table otherwise.
-Table measurements_table(const std::vector<Cell>& cells, int width);
-std::string table_head(const Table& table, const std::vector<Cell>& cells, int ranks,
-                       const std::string& where);
-/// A line, and another one where something casts doubt on it.
-std::string table_line(const Table& table, const Measurement& measurement);
+Table measurements_table(const std::vector<Cell>& cells, const TableOptions& options);
+/// What all lines have in common, as lines that begin with #.
+std::string conditions_of(const Table& table, const std::vector<Cell>& cells, int ranks,
+                          const std::string& where);
+/// A line of a cell, also in place where there is a second measurement. What casts doubt on it is
+/// another line, or the last column.
+std::string table_line(const Table& table, std::span<const Measurement> places);
 
 /// The same facts as JSON; times in microseconds, bandwidths in GB/s.
 nlohmann::json to_json(const Measurement& measurement);

@@ -40,9 +40,9 @@ int line_width() {
                                                                            : unlimited;
 }
 
-Table::Table(std::vector<Column> columns, int width)
-    : columns_(std::move(columns)), shown_(columns_.size(), true) {
-  while (length_of(columns_, shown_) > width) {
+Table::Table(std::vector<Column> columns, int width, TableFormat format)
+    : columns_(std::move(columns)), shown_(columns_.size(), true), format_(format) {
+  while (format == TableFormat::text && length_of(columns_, shown_) > width) {
     const std::size_t leaves = next_to_leave(columns_, shown_);
     if (leaves == columns_.size()) break;
     shown_[leaves] = false;
@@ -62,8 +62,27 @@ std::string Table::joined(const std::vector<std::string>& values, bool comment) 
   return line + "\n";
 }
 
+/// "a,b" or "| a | b |".
+std::string Table::separated(const std::vector<std::string>& values) const {
+  const bool csv = format_ == TableFormat::csv;
+  std::string line;
+  for (const std::string& value : values) {
+    const bool quoted = csv && value.find_first_of(",\"\n") != value.npos;
+    if (csv) line += line.empty() ? "" : ",";
+    line += csv ? (quoted ? fmt::format("\"{}\"", value) : value) : fmt::format("| {} ", value);
+  }
+  return line + (csv ? "\n" : "|\n");
+}
+
 std::string Table::head() const {
   std::vector<std::string> names, units;
+  if (format_ != TableFormat::text) {
+    for (const Column& column : columns_)
+      names.push_back(column.unit.empty() ? column.name : column.name + " " + column.unit);
+    names.emplace_back("doubts");
+    if (format_ == TableFormat::csv) return separated(names);
+    return separated(names) + separated(std::vector<std::string>(names.size(), "---:"));
+  }
   for (const Column& column : columns_) names.push_back(column.name), units.push_back(column.unit);
   return joined(names, true) + joined(units, true);
 }
@@ -78,8 +97,11 @@ std::string Table::names(const std::string& behind) const {
   return line + behind + "\n";
 }
 
-std::string Table::line(const std::vector<std::string>& values) const {
-  return joined(values, false);
+std::string Table::line(std::vector<std::string> values, const std::string& doubts) const {
+  if (format_ == TableFormat::text)
+    return joined(values, false) + (doubts.empty() ? "" : fmt::format("#! {}\n", doubts));
+  values.push_back(doubts);
+  return separated(values);
 }
 
 std::string Table::left_out() const {

@@ -50,19 +50,28 @@ std::vector<Bytes> named_sizes(const PerfOptions& options) {
   return sizes;
 }
 
-/// From the smallest to the largest size, which is the last one whatever the factor.
+}  // namespace
+
+// The largest size is the last one, whatever the factor.
 std::vector<Bytes> swept_sizes(const PerfOptions& options) {
   if (!options.sizes.empty()) return named_sizes(options);
   const auto [from, to] = size_range(options);
   std::vector<Bytes> sizes;
+  if (!options.step.empty()) {
+    const Bytes step = parse_size(options.step, "--step");
+    if (step == Bytes{0} || (to - from).value() / step.value() > 10000)
+      throw InvalidArgument(fmt::format(
+          "--step {}: gives more than 10000 sizes: choose a greater one", options.step));
+    for (Bytes size = from; size < to; size = size + step) sizes.push_back(size);
+    sizes.push_back(to);
+    return sizes;
+  }
   for (Bytes size = from; size < to && size > Bytes{0}; size = size * options.factor)
     sizes.push_back(size);
   if (from == Bytes{0} && to > from) sizes.push_back(from);
   sizes.push_back(to);
   return sizes;
 }
-
-}  // namespace
 
 std::vector<perf::Cell> cells_of(const PerfOptions& options, int ranks) {
   const Collective collective = *collective_named(options.collective());

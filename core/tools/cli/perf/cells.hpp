@@ -7,6 +7,7 @@
 #include "core/tools/cli/quiet.hpp"
 #include "core/tools/launcher/host_options.hpp"
 #include "perf/measure/measure.hpp"
+#include "perf/measure/table.hpp"
 
 namespace capstan::cli {
 
@@ -16,10 +17,13 @@ struct PerfOptions {
   std::vector<int> ranks;
   std::string smallest = "8", largest = "64M";
   std::uint64_t factor = 2;
+  std::string step;  ///< added instead; empty: there is a factor
   std::vector<std::string> types{"f32"}, ops{"sum"};
   std::string algorithm;
   int root = 0;
-  bool in_place = false;
+  bool in_place = false, both_places = false;
+  bool lists_ranks = false;
+  perf::TableFormat format = perf::TableFormat::text;
   std::vector<std::string> sizes, against;
   std::string json, chart, trace;
   double least_bandwidth = 0;  ///< GB/s on each link, on average
@@ -30,8 +34,15 @@ struct PerfOptions {
   const std::string& collective() const { return collectives.front(); }
 };
 
+/// Why options that range over sizes are refused beside --sizes.
+inline constexpr const char* says_it_all = "--sizes says it all: leave this out";
+
 /// All cells that the options select, for one collective. Throws InvalidArgument if there are none.
 std::vector<perf::Cell> cells_of(const PerfOptions& options, int ranks);
+
+/// The sizes of a sweep, from the smallest to the largest, or those that are named. Throws
+/// InvalidArgument for what is none.
+std::vector<Bytes> swept_sizes(const PerfOptions& options);
 
 /// The largest size that the options select. Throws InvalidArgument for one that is none.
 Bytes largest_of(const PerfOptions& options);

@@ -6,6 +6,7 @@
 
 #include "core/tools/cli/host_options.hpp"
 #include "core/tools/cli/options.hpp"
+#include "core/tools/cli/perf/messages.hpp"
 
 namespace capstan::cli {
 namespace {
@@ -16,8 +17,10 @@ std::vector<std::string> collective_names() {
   return names;
 }
 
-/// Names of MPI and NCCL: "allreduce", "bcast", "reducescatter".
+/// Names of MPI, NCCL and OSU: "allreduce", "bcast", "reducescatter", "latency".
 std::string own_name(std::string& name) {
+  for (const char* of_messages : {"latency", "bandwidth", "bidirectional", "rate"})
+    if (name == of_messages) name = messages_name;
   const auto bare = [](std::string text) {
     std::erase(text, '_');
     return text == "bcast" ? std::string{"broadcast"} : text;
@@ -33,6 +36,7 @@ constexpr const char* perf_footer =
     "  capstan perf all_reduce -n 4 --types all --ops all -b 1k -e 1k\n"
     "  capstan perf all_gather -n 4 --buffers allocated\n"
     "  capstan perf all_reduce -n 8 --device cuda\n"
+    "  capstan perf messages -n 2 -b 1 -e 4M\n"
     "  capstan perf all_reduce -n 4 -b 1M -e 1M --trace steps.svg\n"
     "  mpirun -n 4 capstan perf all_reduce -e 1M --algorithm ring\n"
     "  capstan perf all -n 2,4 --against openmpi,mpich,gloo -e 64M --chart peers.html\n"
@@ -65,17 +69,19 @@ constexpr const char* perf_footer =
 
 void add_what_to_measure(CLI::App& command, PerfOptions& options) {
   auto names = collective_names();
+  names.emplace_back(messages_name);
   names.emplace_back("all");
   command
       .add_option("collective", options.collectives,
-                  "Collective to measure; with --against a list, or all for the seven that MPI "
-                  "libraries share")
+                  "Collective to measure, or messages between pairs of ranks (also by the names "
+                  "latency, bandwidth, bidirectional, rate); with --against a list, or all for the "
+                  "seven that MPI libraries share")
       ->delimiter(',')
       ->transform(CLI::Validator{own_name, ""})
       ->check(CLI::IsMember(names))
       ->capture_default_str();
   command
-      .add_option("-n,--ranks", options.ranks,
+      .add_option("-n,-g,--ranks", options.ranks,
                   "Ranks to start (default: one per core of this host, or all places of --hosts); "
                   "not under "
                   "mpirun or srun. With --against a list")
@@ -89,6 +95,8 @@ void add_what_to_measure(CLI::App& command, PerfOptions& options) {
   command.add_option("-f,--factor", options.factor, "Factor between sizes")
       ->check(CLI::Range(2, 1 << 20))
       ->capture_default_str();
+  command.add_option("-i,--step", options.step,
+                     "Bytes from one size to the next, instead of --factor");
   command.add_option("-d,--types", options.types, "Element types, comma-separated, or all")
       ->delimiter(',')
       ->allow_extra_args(false)
@@ -107,7 +115,12 @@ void add_what_to_measure(CLI::App& command, PerfOptions& options) {
 }
 
 void add_how_to_measure(CLI::App& command, PerfOptions& options) {
-  command.add_flag("--in-place", options.in_place, "Use the same memory for input and output");
+  auto* const in_place =
+      command.add_flag("--in-place", options.in_place, "Use the same memory for input and output");
+  command
+      .add_flag("--both-places", options.both_places,
+                "Measure each line with two buffers and then in place, side by side")
+      ->excludes(in_place);
   command
       .add_option_function<std::string>(
           "--buffers",
@@ -126,6 +139,12 @@ void add_how_to_measure(CLI::App& command, PerfOptions& options) {
                   "a stream")
       ->check(CLI::IsMember(std::vector<std::string>{"cuda", "hip"}))
       ->each([&options](const std::string&) { options.measure.buffers = perf::Buffers::device; });
+  command
+      .add_option(
+          "-w,--warmup", options.measure.warm_up,
+          "Calls before each size is measured, beside those until the autotuner has decided")
+      ->check(CLI::Range(0, 1 << 20))
+      ->capture_default_str();
   command
       .add_option("--rounds", options.measure.rounds,
                   "Rounds, as far as --seconds has room for them; the median of their times counts")
@@ -150,6 +169,19 @@ void add_how_to_measure(CLI::App& command, PerfOptions& options) {
                   "End with status 1 if the mean bus bandwidth of all lines is less, in GB/s")
       ->check(CLI::NonNegativeNumber);
   add_json_option(command, options.json);
+  command
+      .add_option_function<std::string>(
+          "--format",
+          [&options](const std::string& name) {
+            options.format = name == "csv"        ? perf::TableFormat::csv
+                             : name == "markdown" ? perf::TableFormat::markdown
+                                                  : perf::TableFormat::text;
+          },
+          "The table as text, csv or markdown")
+      ->check(CLI::IsMember({"text", "csv", "markdown"}))
+      ->default_str("text");
+  command.add_flag("--list-ranks", options.lists_ranks,
+                   "Print the host, process, core and device of each rank; JSON always has them");
   command
       .add_option("--against", options.against,
                   "Compare with these libraries, in turns on the same cores: openmpi, mpich, gloo; "

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/tools/cli/perf/rank_of_job.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "core/tools/cli/commit.hpp"
+#include "core/tools/cli/options.hpp"
+#include "core/tools/cli/perf/job.hpp"
+#include "core/tools/launcher/complain.hpp"
+#include "perf/measure/chart.hpp"
+
+namespace capstan::cli {
+namespace {
+
+perf::MeasureOptions measure_options(const PerfOptions& options, const Launch& launch) {
+  perf::MeasureOptions measure = options.measure;
+  measure.device_number = std::max(launch.local_rank, 0);
+  return measure;
+}
+
+}  // namespace
+
+RankOfJob::RankOfJob(const PerfOptions& options, const Launch& launch,
+                     const std::vector<std::string>& arguments)
+    : options_(options),
+      launch_(launch),
+      arguments_(arguments),
+      cells_(cells_of(options, launch.size)),
+      world_(join_job(options, launch)),
+      start_up_(perf::measure_start_up(world_)),
+      prints_(world_.rank() == 0),
+      table_(prints_ && prints_text(options.json)),
+      columns_(perf::measurements_table(cells_,
+                                        {options.format, perf::line_width(), options.both_places})),
+      bench_(world_, largest_of(options), measure_options(options, launch)) {}
+
+int RankOfJob::run() {
+  const MachineReading before = read_machine();
+  const auto processes = perf::processes_of(
+      world_, options_.measure.vendor.empty() ? -1 : std::max(launch_.local_rank, 0));
+  if (table_) print_head(processes);
+  measure_all();
+  const MachineState state = perf::state_since(world_, before);
+  if (table_) print_end(state);
+  write_trace();
+  if (prints_) write_documents(state, processes);
+  return wrong_ == 0 && mean_bus_bandwidth() >= options_.least_bandwidth ? 0 : 1;
+}
+
+/// "capstan run, plain buffers".
+std::string RankOfJob::where() const {
+  const perf::MeasureOptions& measure = options_.measure;
+  return fmt::format(
+      "{}, {} buffers{}", launch_.launcher,
+      measure.vendor.empty() ? std::string{name_of(measure.buffers)} : measure.vendor,
+      measure.skew.count() > 0 ? unusual_conditions(measure) : "");
+}
+
+void RankOfJob::print_head(const std::vector<perf::ProcessOfRank>& processes) const {
+  print_comment(options_.format, conditions_of(columns_, cells_, world_.size(), where()));
+  if (options_.lists_ranks) print_comment(options_.format, to_lines(processes));
+  if (const auto pairs = undefined_pairs(options_); !pairs.empty())
+    print_comment(options_.format,
+                  fmt::format("# left out, not defined: {}\n", fmt::join(pairs, ", ")));
+  print_table_head(options_.format, columns_);
+}
+
+/// Each cell, or with --both-places each cell and then the same in place.
+void RankOfJob::measure_all() {
+  const bool terminal = prints_ && ::isatty(STDERR_FILENO) != 0;
+  for (std::size_t i = 0; i < cells_.size(); ++i) {
+    if (terminal) launcher::complain("\r\033[K[{}/{}] measuring\r", i + 1, cells_.size());
+    std::vector<perf::Measurement> places{bench_.measure(cells_[i])};
+    if (options_.both_places) {
+      perf::Cell in_place = cells_[i];
+      in_place.in_place = true;
+      places.push_back(bench_.measure(in_place));
+    }
+    for (const perf::Measurement& each : places) wrong_ += each.wrong;
+    if (terminal) launcher::complain("\033[K");
+    if (table_) print_line(table_line(columns_, places));
+    measurements_.insert(measurements_.end(), places.begin(), places.end());
+  }
+}
+
+void RankOfJob::print_end(const MachineState& state) const {
+  std::string text = options_.format == perf::TableFormat::markdown ? "\n" : "";
+  if (!options_.measure.vendor.empty())
+    text += fmt::format("# by {}\n", measurements_.back().explanation);
+  print_comment(
+      options_.format,
+      text + fmt::format("{}# mean busbw: {:.2f} GB/s\n# machine: {}\n# wrong values: {}\n",
+                         to_line(start_up_), mean_bus_bandwidth(), state.text(), wrong_));
+}
+
+/// As nccl-tests sums up: the mean over all lines.
+double RankOfJob::mean_bus_bandwidth() const {
+  double sum = 0;
+  for (const perf::Measurement& each : measurements_) sum += each.bus_bandwidth();
+  return sum / static_cast<double>(measurements_.size());
+}
+
+/// All ranks make the calls that are recorded; one writes the file.
+void RankOfJob::write_trace() {
+  if (options_.trace.empty()) return;
+  perf::RecordedCalls recorded;
+  for (const perf::Cell& cell : cells_) recorded.append(bench_.record(cell));
+  if (prints_) perf::write_document(options_.trace, to_document(recorded, options_.trace));
+}
+
+/// The document of --json and the page of --chart.
+void RankOfJob::write_documents(const MachineState& state,
+                                const std::vector<perf::ProcessOfRank>& processes) const {
+  report::Facts origin = report::origin(arguments_, build_commit());
+  auto results = nlohmann::json::array();
+  for (const perf::Measurement& each : measurements_) results.push_back(to_json(each));
+  write_json(options_.json, {{"format", perf::results_format},
+                             {"command", "perf"},
+                             {"origin", report::to_json(origin)},
+                             {"machine", perf::to_json(state)},
+                             {"launcher", launch_.launcher},
+                             {"processes", perf::to_json(processes)},
+                             {"skew_us", options_.measure.skew / std::chrono::microseconds{1}},
+                             {"start_up", to_json(start_up_)},
+                             {"results", results}});
+  if (options_.chart.empty()) return;
+  origin.emplace_back("meanwhile", state.text());
+  perf::write_document(options_.chart, chart_page(measurements_, origin));
+}
+
+}  // namespace capstan::cli

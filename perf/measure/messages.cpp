@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "perf/measure/messages.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "perf/measure/report.hpp"
+#include "perf/measure/statistics.hpp"
+
+namespace capstan::perf {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+int peer_of(const Communicator& world) {
+  const int peer = world.rank() ^ 1;
+  return peer < world.size() ? peer : -1;
+}
+
+std::uint8_t byte_from(int rank, std::size_t at) {
+  return static_cast<std::uint8_t>(at * 7 + static_cast<std::size_t>(rank) * 31 + 1);
+}
+
+std::span<std::uint8_t> first(std::vector<std::uint8_t>& data, std::size_t bytes) {
+  return std::span{data}.first(bytes);
+}
+
+}  // namespace
+
+MessageBench::MessageBench(Communicator& world, Bytes largest, const MeasureOptions& options)
+    : world_(world),
+      options_(options),
+      peer_(peer_of(world)),
+      out_(std::max<std::size_t>(largest.value(), 1)),
+      in_(out_.size()) {
+  for (std::size_t at = 0; at < out_.size(); ++at) out_[at] = byte_from(world.rank(), at);
+}
+
+void MessageBench::there_and_back(std::size_t bytes) {
+  const bool begins = world_.rank() < peer_;
+  if (begins) world_.send(first(out_, bytes), peer_);
+  world_.receive(first(in_, bytes), peer_);
+  if (!begins) world_.send(first(out_, bytes), peer_);
+}
+
+/// The receiver answers the last message, so that the time includes the arrival of all.
+void MessageBench::one_way(std::size_t bytes) {
+  const bool sends = world_.rank() < peer_;
+  std::vector<Work> under_way;
+  for (int i = 0; i < window; ++i)
+    under_way.push_back(sends ? world_.start_send(first(out_, bytes), peer_)
+                              : world_.start_receive(first(in_, bytes), peer_));
+  for (const Work& work : under_way) work.wait();
+  sends ? static_cast<void>(world_.receive(first(in_, 1), peer_))
+        : world_.send(first(out_, 1), peer_);
+}
+
+void MessageBench::both_ways(std::size_t bytes) {
+  std::vector<Work> under_way;
+  for (int i = 0; i < window; ++i) {
+    under_way.push_back(world_.start_receive(first(in_, bytes), peer_));
+    under_way.push_back(world_.start_send(first(out_, bytes), peer_));
+  }
+  for (const Work& work : under_way) work.wait();
+}
+
+double MessageBench::slowest(double microseconds) {
+  world_.all_reduce(std::span{&microseconds, 1}, ReduceOp::max);
+  return microseconds;
+}
+
+/// Microseconds of a call, on the slowest pair.
+double MessageBench::time_calls(Call call, std::size_t bytes, std::uint64_t calls) {
+  const auto start = Clock::now();
+  if (peer_ >= 0)
+    for (std::uint64_t i = 0; i < calls; ++i) (this->*call)(bytes);
+  const std::chrono::duration<double, std::micro> elapsed = Clock::now() - start;
+  return slowest(elapsed.count() / static_cast<double>(calls));
+}
+
+/// Of each round. The time of each counts anew how many calls fit: other programs may come to need
+/// the cores.
+std::vector<double> MessageBench::time(Call call, std::size_t bytes) {
+  const double share = options_.seconds / 3 / options_.rounds * 1e6;
+  std::vector<double> times;
+  double each = time_calls(call, bytes, options_.warm_up + 3);
+  for (double left = options_.seconds / 3 * 1e6;
+       times.empty() || (left > 0 && times.size() < static_cast<std::size_t>(options_.rounds));) {
+    const double calls = std::clamp(std::floor(share / each), 1.0, 1000.0);
+    each = time_calls(call, bytes, static_cast<std::uint64_t>(calls));
+    left -= each * calls;
+    times.push_back(each);
+  }
+  return times;
+}
+
+std::uint64_t MessageBench::check(std::size_t bytes) {
+  std::uint64_t wrong = 0;
+  if (peer_ >= 0) {
+    std::ranges::fill(in_, std::uint8_t{0});
+    there_and_back(bytes);
+    for (std::size_t at = 0; at < bytes; ++at) wrong += in_[at] != byte_from(peer_, at);
+  }
+  world_.all_reduce(std::span{&wrong, 1});
+  return wrong;
+}
+
+MessageMeasurement MessageBench::measure(Bytes size) {
+  const std::size_t bytes = size.value();
+  MessageMeasurement result{.bytes = size};
+  if (options_.check) result.wrong = check(bytes);
+  const MachineReading before = read_machine();
+  result.round_trips = time(&MessageBench::there_and_back, bytes);
+  result.windows = time(&MessageBench::one_way, bytes);
+  result.exchanges = time(&MessageBench::both_ways, bytes);
+  result.state = state_since(world_, before);
+  const Statistics trips{result.round_trips};
+  result.latency = trips.median() / 2, result.least = trips.least() / 2;
+  result.spread = trips.spread();
+  const double messages = window * (world_.size() / 2);
+  const double way = Statistics{result.windows}.median();
+  result.rate = messages / way * 1e6;
+  result.one_way = result.rate * static_cast<double>(bytes) / 1e9;
+  result.both_ways =
+      2 * messages * static_cast<double>(bytes) / Statistics{result.exchanges}.median() / 1e3;
+  return result;
+}
+
+Table messages_table(TableFormat format, int width) {
+  return {{{"size", "(bytes)", 11},
+           {"latency", "(us)", 9},
+           {"min", "(us)", 9, 2},
+           {"spread", "(%)", 6, 1},
+           {"one way", "(GB/s)", 9},
+           {"both ways", "(GB/s)", 9},
+           {"rate", "(1000/s)", 9}},
+          width,
+          format};
+}
+
+std::string table_line(const Table& table, const MessageMeasurement& m) {
+  const auto number = [](double value) { return fmt::format("{:.2f}", value); };
+  return table.line({fmt::to_string(m.bytes.value()), number(m.latency), number(m.least),
+                     fmt::format("{:.1f}", 100 * m.spread), fmt::format("{:.3f}", m.one_way),
+                     fmt::format("{:.3f}", m.both_ways), fmt::format("{:.1f}", m.rate / 1e3)},
+                    doubts_about(m.wrong, m.spread, m.state));
+}
+
+nlohmann::json to_json(const MessageMeasurement& m) {
+  return {{"bytes", m.bytes.value()},    {"latency_us", m.latency},
+          {"min_us", m.least},           {"spread", m.spread},
+          {"one_way_gbps", m.one_way},   {"both_ways_gbps", m.both_ways},
+          {"messages_per_s", m.rate},    {"wrong", m.wrong},
+          {"machine", to_json(m.state)}, {"round_trips_us", m.round_trips},
+          {"windows_us", m.windows},     {"exchanges_us", m.exchanges}};
+}
+
+}  // namespace capstan::perf

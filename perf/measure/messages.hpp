@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "core/profiles/machine_state.hpp"
+#include "perf/measure/measure.hpp"
+#include "perf/measure/table.hpp"
+
+namespace capstan::perf {
+
+/// Messages of one size between pairs of ranks, (0, 1), (2, 3) and so on, all at once. Times are
+/// those of the slowest pair, in microseconds; bandwidths and rates are sums over all pairs.
+struct MessageMeasurement {
+  Bytes bytes{};
+  double latency = 0, least = 0;  ///< half of a round trip: median, least
+  double spread = 0;              ///< of the latency, as Measurement::spread
+  double one_way = 0;             ///< GB/s from the even ranks to the odd ones
+  double both_ways = 0;           ///< GB/s of both directions together
+  double rate = 0;                ///< messages in a second, one way
+  std::uint64_t wrong = 0;        ///< bytes that arrived wrong
+  std::vector<double> round_trips{}, windows{}, exchanges{};  ///< of all rounds, us
+  MachineState state{};
+};
+
+/// Measures messages. Every rank makes the same calls; the last one of an odd number only waits.
+class MessageBench {
+ public:
+  /// Messages that are under way at the same time, where bandwidths are measured.
+  static constexpr int window = 64;
+
+  MessageBench(Communicator& world, Bytes largest, const MeasureOptions& options);
+  MessageMeasurement measure(Bytes size);
+
+ private:
+  using Call = void (MessageBench::*)(std::size_t);
+  void there_and_back(std::size_t bytes);
+  void one_way(std::size_t bytes);
+  void both_ways(std::size_t bytes);
+  std::vector<double> time(Call call, std::size_t bytes);
+  double time_calls(Call call, std::size_t bytes, std::uint64_t calls);
+  double slowest(double microseconds);
+  std::uint64_t check(std::size_t bytes);
+
+  Communicator& world_;
+  const MeasureOptions options_;
+  const int peer_;  // -1: none
+  std::vector<std::uint8_t> out_, in_;
+};
+
+Table messages_table(TableFormat format, int width);
+std::string table_line(const Table& table, const MessageMeasurement& measurement);
+nlohmann::json to_json(const MessageMeasurement& measurement);
+
+}  // namespace capstan::perf
