@@ -48,6 +48,15 @@ std::string refused_by_perf(std::vector<std::string> options) {
   return result.output;
 }
 
+/// A document follows the schema, and says where it comes from.
+nlohmann::json checked_results(const CommandResult& result) {
+  EXPECT_EQ(result.status, 0) << result.output;
+  const auto document = nlohmann::json::parse(result.output);
+  const test::Schema schema{RESULTS_SCHEMA};
+  EXPECT_THAT(schema.faults(document), ::testing::IsEmpty());
+  return document;
+}
+
 TEST(Perf, NamesTheChoices) {
   EXPECT_THAT(refused_by_perf({"all_shrink"}), HasSubstr("all_reduce"));
   EXPECT_THAT(refused_by_perf({"--types", "f33"}), HasSubstr("'f33': choose from i8, "));
@@ -360,15 +369,6 @@ TEST(Perf, ComparesWithLibrariesOfToday) {
       EXPECT_THAT(result.output, HasSubstr("# 2 ranks, " + peer + ": "));
     }
   }
-}
-
-/// A document follows the schema, and says where it comes from.
-nlohmann::json checked_results(const CommandResult& result) {
-  EXPECT_EQ(result.status, 0) << result.output;
-  const auto document = nlohmann::json::parse(result.output);
-  const test::Schema schema{RESULTS_SCHEMA};
-  EXPECT_THAT(schema.faults(document), ::testing::IsEmpty());
-  return document;
 }
 
 TEST(Perf, WritesEveryTimeAndWhereItComesFrom) {
