@@ -226,21 +226,19 @@ MachineState state_since(Communicator& world, const MachineReading& before) {
   return MachineState::of(all);
 }
 
-/// Fewer calls than asked for if they take far longer than they should: other programs may come to
+/// Only the first ones if these take far longer than they should: other programs may have come to
 /// need the cores, and then each call waits for one.
 Bench::InARow Bench::time_in_a_row(const Cell& cell, std::uint64_t calls) {
   constexpr double times_as_long = 4;
-  constexpr std::uint64_t looks = 8, least_between_looks = 256;
+  constexpr std::uint64_t first = 256;
   const double limit = times_as_long * options_.seconds / options_.rounds;
-  const std::uint64_t between = std::max(calls / looks, least_between_looks);
-  double own = 0;
-  for (std::uint64_t done = 0;;) {
-    const std::uint64_t next = std::min(between, calls - done);
-    own += time_calls(cell, next);
-    done += next;
-    const double all = slowest(own);
-    if (done == calls || all > limit) return {all / static_cast<double>(done), done};
-  }
+  if (calls <= 2 * first)
+    return {slowest(time_calls(cell, calls)) / static_cast<double>(calls), calls};
+  const double begin = time_calls(cell, first);
+  const double each = slowest(begin) / first;
+  if (each * static_cast<double>(calls) > limit) return {each, first};
+  const double own = begin + time_calls(cell, calls - first);
+  return {slowest(own) / static_cast<double>(calls), calls};
 }
 
 Bench::Rounds Bench::time_rounds(const Cell& cell, int rounds, std::uint64_t calls) {

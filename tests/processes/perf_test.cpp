@@ -144,9 +144,9 @@ TEST(Perf, StepsAddBytes) {
   const auto result = run_command({CAPSTAN_PROGRAM, "perf", "-g", "2", "-b", "8", "-e", "100", "-i",
                                    "40", "-w", "3", "--seconds", "0.001", "--json"});
   EXPECT_EQ(result.status, 0) << result.output;
+  const auto document = nlohmann::json::parse(result.output);
   std::vector<int> sizes;
-  for (const auto& each : nlohmann::json::parse(result.output)["results"])
-    sizes.push_back(each["bytes"]);
+  for (const auto& each : document["results"]) sizes.push_back(each["bytes"]);
   EXPECT_THAT(sizes, ::testing::ElementsAre(8, 48, 88, 100));
   EXPECT_THAT(refused_by_perf({"--step", "0"}), HasSubstr("--step 0: gives more than"));
   EXPECT_THAT(refused_by_perf({"--step", "8", "-f", "3"}), HasSubstr("--step says it"));
@@ -190,9 +190,9 @@ TEST(Perf, MeasuresInBothPlacesSideBySide) {
   const auto result = run_command({CAPSTAN_PROGRAM, "perf", "-n", "2", "--sizes", "64,1K",
                                    "--seconds", "0.001", "--both-places", "--json"});
   EXPECT_EQ(result.status, 0) << result.output;
+  const auto document = nlohmann::json::parse(result.output);
   std::vector<bool> in_place;
-  for (const auto& each : nlohmann::json::parse(result.output)["results"])
-    in_place.push_back(each["in_place"]);
+  for (const auto& each : document["results"]) in_place.push_back(each["in_place"]);
   EXPECT_THAT(in_place, ::testing::ElementsAre(false, true, false, true));
   EXPECT_EQ(run_command({CAPSTAN_PROGRAM, "perf", "--both-places", "--in-place"}).status, 2);
 }
