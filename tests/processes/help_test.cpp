@@ -83,7 +83,7 @@ TEST(Help, CompletionsKnowCommandsAndOptions) {
   EXPECT_THAT(completed.output, HasSubstr("--agent --against"));
   EXPECT_THAT(completed.output, HasSubstr("verify"));
   const auto fish = folder.run("capstan help --completion fish").output;
-  EXPECT_THAT(fish, HasSubstr("__fish_seen_subcommand_from perf' -s n -l ranks -r"));
+  EXPECT_THAT(fish, HasSubstr("__fish_seen_subcommand_from perf' -s n -s g -l ranks -r"));
   EXPECT_THAT(folder.run("capstan help --completion zsh").output, HasSubstr("#compdef capstan"));
 }
 

@@ -161,7 +161,9 @@ std::vector<std::string> table_of(std::vector<std::string> options) {
   std::vector<std::string> lines;
   std::istringstream stream{result.output};
   for (std::string line; std::getline(stream, line);)
-    if (!line.empty() && line[0] != '#' && line[0] != '-') lines.push_back(line);
+    if (line.starts_with("size") || line.starts_with("|") ||
+        line.find_first_of("0123456789") == std::min(line.find_first_not_of(' '), line.size()))
+      lines.push_back(line);
   return lines;
 }
 

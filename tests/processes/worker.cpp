@@ -18,6 +18,7 @@
 #include "capstan/communicator.hpp"
 #include "tests/processes/correct_calls.hpp"
 #include "tests/processes/deaths.hpp"
+#include "tests/processes/hangs.hpp"
 #include "tests/processes/lifetime.hpp"
 #include "tests/processes/listening.hpp"
 #include "tests/processes/lost_rights.hpp"
@@ -308,6 +309,7 @@ int run(const std::string& what, const char* argument) {
   }
   if (what == "disagree") return disagree(world, argument), 0;
   if (what == "groups") return groups(world);
+  if (what == "hang") return hang(world, argument), 1;
   if (what == "messages") {
     const std::string trouble = RandomMessages(world, std::atoi(argument), 11).run();
     world.barrier();

@@ -72,6 +72,14 @@ struct alignas(64) CallNote {
 };
 static_assert(sizeof(CallNote) == 256);
 
+/// Whose segment this is, for those who look at a job from outside: see JobMember. Only that of a
+/// world of processes has one.
+struct alignas(64) JobRecord {
+  std::atomic<std::uint64_t> layout;  ///< 0: none; written last
+  std::uint64_t world;
+  std::int32_t rank, ranks, process;
+};
+
 /// Counts of what a rank has finished.
 struct Finished {
   /// Over all calls. Peers may overwrite the staging buffers that the rank read in these blocks.
@@ -84,6 +92,7 @@ struct Finished {
 struct Control {
   static constexpr std::size_t note_count = 8;
 
+  JobRecord job;
   alignas(64) Finished finished;
   alignas(64) std::atomic<std::uint32_t> left;               ///< the rank's communicator is gone
   alignas(64) std::atomic<std::uint32_t> uses_peer_buffers;  ///< at this moment

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -15,6 +16,7 @@
 #include "capstan/error.hpp"
 #include "capstan/version.hpp"
 #include "core/bootstrap/join.hpp"
+#include "core/engine/control/job_record.hpp"
 #include "core/engine/run/progress.hpp"
 #include "core/engine/world/binding_note.hpp"
 #include "core/engine/world/make_transport.hpp"
@@ -262,6 +264,9 @@ Member make_member(std::unique_ptr<Transport> transport, Rank self, const Segmen
           shared, Progress::Options{machine.oversubscribed, machine.spare_processors,
                                     machine.free_core, self, machine.processes, settings.timeout}),
       std::make_shared<shared::SharedMemory>(settings.buffer_limit)};
+  if (!machine.threads)
+    publish(control_of(shared->segment().data()).job,
+            {machine.key.mark(), self.value(), machine.hosts.ranks(), ::getpid()});
   auto engine = std::make_unique<Engine>(std::move(own), shared, std::move(world_ranks), self,
                                          layout, machine, settings);
   engine->prepare_first_calls();

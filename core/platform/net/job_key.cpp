@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/platform/net/job_key.hpp"
 
+#include <cstring>
+
 #include "core/platform/net/message.hpp"
 
 namespace capstan {
@@ -15,6 +17,14 @@ Secret JobKey::between(std::string_view purpose, const End& first, const End& se
     context.raw(end.id);
   }
   return key_.child(purpose, context.take());
+}
+
+std::uint64_t JobKey::mark() const {
+  constexpr std::string_view purpose = "capstan world mark v1";
+  const Digest digest = key_.proof(std::as_bytes(std::span{purpose}));
+  std::uint64_t mark = 0;
+  std::memcpy(&mark, digest.data(), sizeof mark);
+  return mark;
 }
 
 }  // namespace capstan

@@ -31,6 +31,8 @@ class JobKey {
 
   /// The key for one purpose between two ends, whose order matters.
   Secret between(std::string_view purpose, const End& first, const End& second) const;
+  /// A number that tells worlds apart, and nothing about the key.
+  std::uint64_t mark() const;
 
  private:
   explicit JobKey(const Secret& key) : key_(key) {}

@@ -66,6 +66,7 @@ int run_command(int argc, char** argv) {
   capstan::cli::add_simulate_command(app, status, arguments);
   capstan::cli::add_topo_command(app, status);
   capstan::cli::add_doctor_command(app, status);
+  capstan::cli::add_ps_command(app, status);
   capstan::cli::add_settings_command(app, status);
   capstan::cli::add_help_command(app);
   try {

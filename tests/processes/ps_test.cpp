@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// `capstan ps` beside jobs that hang.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/processes/processes.hpp"
+
+namespace capstan {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+/// Starts a job that hangs in this way, and ends it when `ps` names somebody who keeps it waiting.
+/// What ps says of it then.
+json seen_of_job_that(const std::string& how) {
+  const std::string token = fmt::format("ps-{}-{}", ::getpid(), how);
+  const std::string script =
+      "\"$CAPSTAN\" run -n 3 --grace 0.1 -- \"$WORKER\" hang \"$HOW\" \"$TOKEN\" >/dev/null 2>&1 & "
+      "job=$!; "
+      "for look in $(seq 60); do "
+      "  seen=$(\"$CAPSTAN\" ps --json); "
+      "  own=${seen#*\"$TOKEN\"}; "
+      "  [ \"$own\" = \"$seen\" ] || case ${own%%\\\"verdict\\\"*} in *'\"culprits\": []'*) ;; *) "
+      "break ;; "
+      "esac; "
+      "done; "
+      "kill -TERM $job; wait $job; echo \"$seen\"";
+  const auto result = run_command(
+      {"bash", "-c", script},
+      {{"CAPSTAN", CAPSTAN_PROGRAM}, {"WORKER", WORKER_PROGRAM}, {"HOW", how}, {"TOKEN", token}});
+  const json all =
+      json::parse(result.output.substr(std::min(result.output.find('['), result.output.size())),
+                  nullptr, false);
+  for (const json& job : all)
+    if (job.is_object() && job["command"].get<std::string>().find(token) != std::string::npos)
+      return job;
+  ADD_FAILURE() << how << ": " << result.output;
+  return {};
+}
+
+class HangsSeenFromOutside : public ::testing::TestWithParam<std::pair<std::string, std::string>> {
+};
+
+/// A user may be kept from reading processes that are no children.
+bool may_read_others() {
+  int scope = 0;
+  std::ifstream{"/proc/sys/kernel/yama/ptrace_scope"} >> scope;
+  return ::geteuid() == 0 || scope == 0;
+}
+
+TEST_P(HangsSeenFromOutside, AreToldWithWhoAndWhy) {
+  if (!may_read_others()) GTEST_SKIP() << "kernel.yama.ptrace_scope keeps users from it";
+  const auto& [how, why] = GetParam();
+  const json job = seen_of_job_that(how);
+  ASSERT_FALSE(job.is_null());
+  EXPECT_EQ(job["ranks"], 3);
+  EXPECT_EQ(job["here"].size(), 3U);
+  const std::vector<int> culprits = job["culprits"];
+  EXPECT_THAT(culprits, ::testing::Contains(1)) << job;
+  EXPECT_THAT(job["verdict"].get<std::string>(), HasSubstr("rank 1 (host ")) << job;
+  EXPECT_THAT(job["verdict"].get<std::string>(), HasSubstr(why)) << job;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Classes, HangsSeenFromOutside,
+    ::testing::Values(std::pair{"sleeps", "does nothing for barrier"},
+                      std::pair{"computes", "does nothing for barrier"},
+                      std::pair{"stopped", "is stopped (by SIGSTOP or a debugger)"},
+                      std::pair{"other call", "waits for itself by way of others"},
+                      std::pair{"sends", "waits for itself by way of others"},
+                      std::pair{"circle", "waits for itself by way of others"},
+                      std::pair{"group", "does nothing for all_reduce"},
+                      std::pair{"split", "has not called split()"},
+                      std::pair{"long", "does nothing for all_reduce(1048576 x f32, sum)"},
+                      std::pair{"message", "has sent no message with tag 5"}),
+    [](const auto& info) {
+      std::string name = info.param.first;
+      std::erase(name, ' ');
+      return name;
+    });
+
+TEST(Ps, RefusesAProcessThatIsInNoJob) {
+  const auto result = run_command({CAPSTAN_PROGRAM, "ps", fmt::to_string(::getpid())});
+  EXPECT_EQ(result.status, 2) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("is no rank of a job that can be read"));
+}
+
+}  // namespace
+}  // namespace capstan
