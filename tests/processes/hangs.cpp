@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cstdint>
 #include <stdexcept>
 #include <vector>
 
@@ -11,8 +13,7 @@ namespace capstan {
 namespace {
 
 [[noreturn]] void compute_for_ever() {
-  for (volatile std::uint64_t steps = 0;; steps = steps + 1) {
-  }
+  for (std::atomic<std::uint64_t> steps = 0;;) ++steps;
 }
 
 }  // namespace
@@ -33,7 +34,7 @@ void hang(Communicator& world, const std::string& how) {
   if (how == "group" && guilty) ::pause();
   if (how == "group") group->all_reduce(data);
   if (how == "split" && guilty) ::pause();
-  if (how == "split") world.split(1);
+  if (how == "split") group = world.split(1);
   if (how == "long" && guilty) ::pause();
   if (how == "long") world.all_reduce(longer);
   if (how == "message" && guilty) ::pause();

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <thread>
 
 #include "capstan/error.hpp"
 #include "core/tools/cli/commands.hpp"
@@ -60,9 +61,21 @@ void select(std::vector<Job>& jobs, const std::vector<int>& processes) {
   });
 }
 
+/// A rank that is missing is on another host, or about to come.
+FoundJobs find_started_jobs() {
+  constexpr std::chrono::milliseconds time_to_start{300};
+  FoundJobs found = find_jobs();
+  const auto is_complete = [](const Job& job) {
+    return job.here.size() == static_cast<std::size_t>(job.ranks);
+  };
+  if (std::ranges::all_of(found.jobs, is_complete)) return found;
+  std::this_thread::sleep_for(time_to_start);
+  return find_jobs();
+}
+
 void run_ps(const PsOptions& options) {
   constexpr std::chrono::milliseconds time{500};
-  FoundJobs found = find_jobs();
+  FoundJobs found = find_started_jobs();
   if (found.forbidden > 0)
     launcher::say_on_stderr(perf::folded(
         fmt::format("ps: {} more processes use Capstan, but may not be read: run it as root, or as "
