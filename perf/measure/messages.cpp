@@ -81,8 +81,8 @@ double MessageBench::time_calls(Call call, std::size_t bytes, std::uint64_t call
   return slowest(elapsed.count() / static_cast<double>(calls));
 }
 
-/// Of each round. The time of each counts anew how many calls fit: other programs may come to need
-/// the cores.
+/// The times of all rounds. Each says how many calls fit into the next one: other programs may come
+/// to need the cores.
 std::vector<double> MessageBench::time(Call call, std::size_t bytes) {
   const double share = options_.seconds / 3 / options_.rounds * 1e6;
   std::vector<double> times;

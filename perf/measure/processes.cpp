@@ -12,7 +12,7 @@
 namespace capstan::perf {
 namespace {
 
-/// What ranks exchange.
+/// A process as ranks tell each other of it.
 struct Sent {
   std::array<char, 256> host{};
   std::int32_t pid = 0, core = -1, device = -1;

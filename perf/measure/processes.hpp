@@ -17,7 +17,7 @@ struct ProcessOfRank {
   int device = -1;  ///< the number that it asked for, of a GPU; -1: none
 };
 
-/// Those of all ranks, by rank. All ranks call it, each with the number of its device.
+/// The processes of all ranks, by rank. All ranks call it, each with the number of its device.
 std::vector<ProcessOfRank> processes_of(Communicator& world, int device);
 
 /// "# rank 0: node1, pid 4711, core 2", a line for each rank.

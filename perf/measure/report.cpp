@@ -47,7 +47,7 @@ bool same(const std::vector<Cell>& cells, Fact fact) {
   return std::ranges::all_of(cells, [&](const Cell& c) { return c.*fact == cells.front().*fact; });
 }
 
-/// Of a cell, and of the same in place.
+/// Doubts about one line of the table.
 std::string doubts_about_cell(const Measurement& m) {
   const std::string text = doubts_about(m.wrong, m.spread, m.state);
   return m.settled ? text : "not settled" + (text.empty() ? "" : "; " + text);

@@ -35,7 +35,7 @@ std::string doubts_about(std::uint64_t wrong, double spread, const MachineState&
 /// The table of measurements, with columns like those of nccl-tests. Types and operations have
 /// columns where they differ, and stand above the table otherwise.
 Table measurements_table(const std::vector<Cell>& cells, const TableOptions& options);
-/// What all lines have in common, as lines that begin with #.
+/// The facts that all lines have in common, as lines that begin with #.
 std::string conditions_of(const Table& table, const std::vector<Cell>& cells, int ranks,
                           const std::string& where);
 /// A line of a cell, also in place where there is a second measurement. What casts doubt on it is

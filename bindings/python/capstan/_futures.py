@@ -20,7 +20,7 @@ def settle(future: asyncio.Future[Any], work: Work) -> None:
 
 
 def wait_for(work: Work) -> Generator[Any, None, Any]:
-    """What awaiting a work in the running loop gives.
+    """The steps by which a task of the running loop waits for a work.
 
     It is written in Python: while the interpreter ends, it unwinds the stack of a thread that runs
     Python, and frames of C++ below would then use objects without its lock.

@@ -14,7 +14,7 @@
 namespace capstan::cli {
 namespace {
 
-/// What can be seen of a rank in several looks.
+/// A rank, as several looks have found it.
 class Watched {
  public:
   explicit Watched(const RankInJob& rank) : rank_(&rank) {}

@@ -10,7 +10,7 @@
 
 namespace capstan::cli {
 
-/// What can be seen of a rank.
+/// A rank as it can be seen from outside.
 struct SeenRank {
   int rank = 0, process = 0;
   char state = 0;                         ///< see state_of(); 0: the process is gone
