@@ -13,7 +13,7 @@
 
 namespace capstan {
 
-/// What `capstan perf` says of options that it refuses.
+/// Returns the words in which `capstan perf` refuses options.
 inline std::string refused_by_perf(std::vector<std::string> options) {
   options.insert(options.begin(), {CAPSTAN_PROGRAM, "perf", "-n", "2"});
   const auto result = run_command(options);

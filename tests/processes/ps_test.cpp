@@ -19,7 +19,7 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 
 /// Starts a job that hangs in this way, and ends it when `ps` names somebody who keeps it waiting.
-/// What ps says of it then.
+/// Returns the job as ps has it then.
 json seen_of_job_that(const std::string& how) {
   const std::string token = fmt::format("ps-{}-{}", ::getpid(), how);
   const std::string script =

@@ -72,7 +72,7 @@ struct alignas(64) CallNote {
 };
 static_assert(sizeof(CallNote) == 256);
 
-/// Whose segment this is, for those who look at a job from outside: see JobMember. Only that of a
+/// The owner of a segment, for those who look at a job from outside: see JobMember. Only that of a
 /// world of processes has one.
 struct alignas(64) JobRecord {
   std::atomic<std::uint64_t> layout;  ///< 0: none; written last
