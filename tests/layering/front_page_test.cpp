@@ -14,7 +14,7 @@ namespace capstan::layering {
 namespace {
 
 std::string document(const std::string& path) {
-  for (const Source& file : files_of_repository({path}))
+  for (const Source& file : files_of_repository({".md"}))
     if (file.path == path) return file.text;
   return "";
 }
