@@ -87,6 +87,7 @@ TEST(LostRights, AreDoneWithoutOrNamedAtOnce) {
   for (const std::string& call : calls)
     for (const char* when : {"loses", "loses-first"})
       for (const char* single_copy : {"1", "0"}) {
+        if (single_copy == std::string{"0"} && call != "all") continue;  // that loses all of them
         const auto result =
             run_command({CAPSTAN_PROGRAM, "run", "-n", "2", "--", WORKER_PROGRAM, when, call},
                         {{"CAPSTAN_SINGLE_COPY", single_copy}, {"CAPSTAN_TIMEOUT", "120"}});
