@@ -140,7 +140,7 @@ check_torch() {
   "$torch_python" -m venv "$environment"
   "$torch_python" -c 'import torch; print(torch.__path__[0].rpartition("/")[0])' \
     >"$("$environment/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/torch.pth"
-  "$environment/bin/pip" -q install --no-index --find-links "$output" capstan capstan-torch
+  "$environment/bin/pip" -q install --no-index --no-deps --find-links "$output" capstan capstan-torch
   say "The wheel for PyTorch, in a fresh environment:"
   (cd "$environment" && unset PYTHONPATH LD_LIBRARY_PATH &&
     bin/python -m torch.distributed.run --standalone --nproc-per-node 2 "$root/docs/example/pytorch/ddp.py")
