@@ -96,7 +96,7 @@ install(FILES ${PROJECT_BINARY_DIR}/package/capstanConfig.cmake
 install(FILES ${PROJECT_BINARY_DIR}/package/capstan.pc
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/core/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-        COMPONENT development)
+        COMPONENT development PATTERN "includes.rules" EXCLUDE)
 include(BillOfMaterials)
 
 # The program writes its manual pages and completions, when it is installed.
