@@ -20,16 +20,19 @@ namespace {
 using capstan::no_stream;
 using capstan::on_ranks;
 
+float value_at(int rank, std::size_t i) {
+  return static_cast<float>((i * 7 + static_cast<std::size_t>(rank) * 3) % 5);
+}
+
 std::vector<float> values(int rank, std::size_t count) {
   std::vector<float> data(count);
-  for (std::size_t i = 0; i < count; ++i)
-    data[i] = static_cast<float>((i * 7 + static_cast<std::size_t>(rank) * 3) % 5);
+  for (std::size_t i = 0; i < count; ++i) data[i] = value_at(rank, i);
   return data;
 }
 
-float sum_at(int ranks, std::size_t count, std::size_t i) {
+float sum_at(int ranks, std::size_t, std::size_t i) {
   float sum = 0;
-  for (int rank = 0; rank < ranks; ++rank) sum += values(rank, count)[i];
+  for (int rank = 0; rank < ranks; ++rank) sum += value_at(rank, i);
   return sum;
 }
 
@@ -55,7 +58,7 @@ TEST(Nccl, CollectivesAreRight) {
 
         OK(ncclAllGather(mine.data(), all.data(), n, ncclFloat, comm, no_stream));
         for (std::size_t i = 0; i < n * ranks; ++i)
-          ASSERT_EQ(all[i], values(static_cast<int>(i / n), n)[i % n]);
+          ASSERT_EQ(all[i], value_at(static_cast<int>(i / n), i % n));
 
         const std::vector<float> wide = values(r, n * ranks);
         OK(ncclReduceScatter(wide.data(), out.data(), n, ncclFloat, ncclSum, comm, no_stream));
@@ -63,7 +66,7 @@ TEST(Nccl, CollectivesAreRight) {
 
         OK(ncclAlltoAll(wide.data(), all.data(), n, ncclFloat, comm, no_stream));
         for (std::size_t i = 0; i < n * ranks; ++i)
-          ASSERT_EQ(all[i], values(static_cast<int>(i / n), n * ranks)[rank * n + i % n]);
+          ASSERT_EQ(all[i], value_at(static_cast<int>(i / n), rank * n + i % n));
 
         for (int root = 0; root < p; ++root) {
           std::vector<float> data = mine;
@@ -77,7 +80,7 @@ TEST(Nccl, CollectivesAreRight) {
           OK(ncclGather(mine.data(), r == root ? all.data() : nullptr, n, ncclFloat, root, comm,
                         no_stream));
           for (std::size_t i = 0; r == root && i < n * ranks; ++i)
-            ASSERT_EQ(all[i], values(static_cast<int>(i / n), n)[i % n]);
+            ASSERT_EQ(all[i], value_at(static_cast<int>(i / n), i % n));
           OK(ncclScatter(r == root ? wide.data() : nullptr, out.data(), n, ncclFloat, root, comm,
                          no_stream));
           for (std::size_t i = 0; i < n; ++i)
@@ -97,7 +100,7 @@ TEST(Nccl, InPlaceIsByPointers) {
     std::copy(mine.begin(), mine.end(), own);
     OK(ncclAllGather(own, all.data(), n, ncclFloat, comm, no_stream));
     for (std::size_t i = 0; i < 3 * n; ++i)
-      ASSERT_EQ(all[i], values(static_cast<int>(i / n), n)[i % n]);
+      ASSERT_EQ(all[i], value_at(static_cast<int>(i / n), i % n));
     const auto whole = values(r, 3 * n);
     std::copy(whole.begin(), whole.end(), all.begin());
     OK(ncclReduceScatter(all.data(), own, n, ncclFloat, ncclSum, comm, no_stream));
