@@ -30,7 +30,7 @@ std::vector<float> values(int rank, std::size_t count) {
   return data;
 }
 
-float sum_at(int ranks, std::size_t, std::size_t i) {
+float sum_at(int ranks, std::size_t i) {
   float sum = 0;
   for (int rank = 0; rank < ranks; ++rank) sum += value_at(rank, i);
   return sum;
@@ -54,7 +54,7 @@ TEST(Nccl, CollectivesAreRight) {
         const auto ranks = static_cast<std::size_t>(p), rank = static_cast<std::size_t>(r);
         std::vector<float> mine = values(r, n), all(n * ranks), out(n);
         OK(ncclAllReduce(mine.data(), out.data(), n, ncclFloat, ncclSum, comm, no_stream));
-        for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(out[i], sum_at(p, n, i));
+        for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(out[i], sum_at(p, i));
 
         OK(ncclAllGather(mine.data(), all.data(), n, ncclFloat, comm, no_stream));
         for (std::size_t i = 0; i < n * ranks; ++i)
@@ -62,7 +62,7 @@ TEST(Nccl, CollectivesAreRight) {
 
         const std::vector<float> wide = values(r, n * ranks);
         OK(ncclReduceScatter(wide.data(), out.data(), n, ncclFloat, ncclSum, comm, no_stream));
-        for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(out[i], sum_at(p, n * ranks, rank * n + i));
+        for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(out[i], sum_at(p, rank * n + i));
 
         OK(ncclAlltoAll(wide.data(), all.data(), n, ncclFloat, comm, no_stream));
         for (std::size_t i = 0; i < n * ranks; ++i)
@@ -76,7 +76,7 @@ TEST(Nccl, CollectivesAreRight) {
           ASSERT_EQ(out, values(root, n));
           OK(ncclReduce(mine.data(), r == root ? out.data() : nullptr, n, ncclFloat, ncclSum, root,
                         comm, no_stream));
-          for (std::size_t i = 0; r == root && i < n; ++i) ASSERT_EQ(out[i], sum_at(p, n, i));
+          for (std::size_t i = 0; r == root && i < n; ++i) ASSERT_EQ(out[i], sum_at(p, i));
           OK(ncclGather(mine.data(), r == root ? all.data() : nullptr, n, ncclFloat, root, comm,
                         no_stream));
           for (std::size_t i = 0; r == root && i < n * ranks; ++i)
@@ -84,7 +84,7 @@ TEST(Nccl, CollectivesAreRight) {
           OK(ncclScatter(r == root ? wide.data() : nullptr, out.data(), n, ncclFloat, root, comm,
                          no_stream));
           for (std::size_t i = 0; i < n; ++i)
-            ASSERT_EQ(out[i], values(root, n * ranks)[rank * n + i]);
+            ASSERT_EQ(out[i], value_at(root, rank * n + i));
         }
       });
     }
@@ -105,7 +105,7 @@ TEST(Nccl, InPlaceIsByPointers) {
     std::copy(whole.begin(), whole.end(), all.begin());
     OK(ncclReduceScatter(all.data(), own, n, ncclFloat, ncclSum, comm, no_stream));
     for (std::size_t i = 0; i < n; ++i)
-      ASSERT_EQ(own[i], sum_at(3, 3 * n, static_cast<std::size_t>(r) * n + i));
+      ASSERT_EQ(own[i], sum_at(3, static_cast<std::size_t>(r) * n + i));
   });
 }
 
@@ -211,7 +211,7 @@ TEST(Nccl, OneThreadDrivesAllRanksByGroups) {
   EXPECT_EQ(out[0][1], 0) << "nothing happens before the end of the group";
   OK(ncclGroupEnd());
   for (const auto& result : out)
-    for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(result[i], sum_at(p, n, i));
+    for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(result[i], sum_at(p, i));
   for (ncclComm_t comm : comms) OK(ncclCommDestroy(comm));
 }
 
