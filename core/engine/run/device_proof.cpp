@@ -113,10 +113,8 @@ class Scripts : public proof::BlockLayout {
   void add_call(const DevicePrograms& call, int first_form) {
     const Plan& first = call.plans[Rank{0}];
     const int number = static_cast<int>(blocks().size());
-    BlockLayout::add({first.call.collective,
-                      first.call.shape,
-                      lanes_.size(),
-                      {first.guarantees.ordered, first.guarantees.same_sums}});
+    BlockLayout::add(
+        {first.call.collective, first.call.shape, lanes_.size(), claims_of(first.guarantees)});
     for (const Rank self : all_ranks(lanes_.size())) {
       const DeviceProgram& program = call.programs[self];
       scratch_ = std::max(scratch_, elements_in(program.scratch.value()));

@@ -131,7 +131,7 @@ proof::ProofOptions proof_options(const Algorithm& algorithm, bool in_place) {
   return {.in_place = in_place,
           .synchronizes = algorithm.guarantees.synchronizes,
           .bounded_skew = algorithm.guarantees.bounded_skew,
-          .claims = {algorithm.guarantees.ordered, algorithm.guarantees.same_sums}};
+          .claims = claims_of(algorithm.guarantees)};
 }
 
 Shape stream_shape(Collective collective, int ranks, int scale, int root) {
@@ -173,11 +173,12 @@ DerivedProof& DerivedProof::operator+=(DerivedProof&& other) {
   guarantees.bounded_skew = guarantees.bounded_skew && other.guarantees.bounded_skew;
   guarantees.ordered = guarantees.ordered && other.guarantees.ordered;
   guarantees.same_sums = guarantees.same_sums && other.guarantees.same_sums;
+  guarantees.rank_ordered_sum = guarantees.rank_ordered_sum && other.guarantees.rank_ordered_sum;
   return *this;
 }
 
 Guarantees everything() {
-  return {.synchronizes = true, .bounded_skew = true, .ordered = true};
+  return {.synchronizes = true, .bounded_skew = true, .ordered = true, .rank_ordered_sum = true};
 }
 
 DerivedProof derive_from_schedules(const Algorithm& algorithm, const Hosts& hosts,
@@ -186,10 +187,12 @@ DerivedProof derive_from_schedules(const Algorithm& algorithm, const Hosts& host
       algorithm.collective, shape, schedules_of(algorithm, hosts, shape),
       {.calls = 1, .synchronizes = false, .bounded_skew = false, .budget = budget});
   DerivedProof derived{
-      .guarantees = {.synchronizes = result.synchronizes,
-                     .bounded_skew = result.synchronizes,
-                     .ordered = reduces(algorithm.collective) && result.results.ordered,
-                     .same_sums = result.results.same_sums}};
+      .guarantees = {
+          .synchronizes = result.synchronizes,
+          .bounded_skew = result.synchronizes,
+          .ordered = reduces(algorithm.collective) && result.results.ordered,
+          .same_sums = result.results.same_sums,
+          .rank_ordered_sum = reduces(algorithm.collective) && result.results.rank_ordered_sum}};
   derived.proof.proofs = 1;
   const std::string text = name_of_case(algorithm, hosts, shape, "schedule");
   for (const proof::Finding& finding : result.findings)

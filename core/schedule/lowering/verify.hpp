@@ -22,6 +22,13 @@ struct LoweredCall {
   bool operator==(const LoweredCall&) const = default;
 };
 
+/// The claims that follow from guarantees.
+inline proof::Claims claims_of(const Guarantees& guarantees) {
+  return {.ordered = guarantees.ordered,
+          .same_sums = guarantees.same_sums,
+          .rank_ordered_sum = guarantees.rank_ordered_sum};
+}
+
 /// So few slots, and such short ones, that a few calls use all of them, of several kinds. With more
 /// slots fewer flaws would show.
 inline constexpr SlotPool fewest_slots{.count = {.tiny_packets = 4,

@@ -14,13 +14,14 @@ namespace capstan::proof {
 
 /// The claims that a sequence of calls is held to, beyond the contracts of its collectives.
 struct Claims {
-  bool ordered = false;    ///< see Guarantees
-  bool same_sums = false;  ///< see Guarantees
+  bool ordered = false;           ///< see Guarantees
+  bool same_sums = false;         ///< see Guarantees
+  bool rank_ordered_sum = false;  ///< see Guarantees
 };
 
 /// The facts that hold for the results, whether or not they were claimed.
 struct ResultFacts {
-  bool ordered = true, same_sums = true;
+  bool ordered = true, same_sums = true, rank_ordered_sum = true;
 };
 
 /// The inputs and outputs of a sequence of blocks, according to their contracts.

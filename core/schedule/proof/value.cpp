@@ -35,6 +35,13 @@ bool Values::follows(ValueId a, ValueId b) const {
          first.terms.back().first.rank.value() + 1 == second.terms.front().first.rank.value();
 }
 
+/// Whether `b` is the next contribution in a sum whose step began with a contribution, too.
+bool Values::extends_one_reduction(ValueId a, ValueId b) const {
+  const Content &first = contents_[a], &second = contents_[b];
+  const bool begins = first.open ? first.one_reduction : first.terms.size() == 1;
+  return begins && second.terms.size() == 1 && follows(a, b);
+}
+
 Values::SumId Values::sum_of(ValueId a, ValueId b) {
   const Content &first = contents_[a], &second = contents_[b];
   if (!first.open)
@@ -47,7 +54,11 @@ Values::SumId Values::sum_of(ValueId a, ValueId b) {
 ValueId Values::sum(ValueId a, ValueId b) {
   const std::uint64_t key = static_cast<std::uint64_t>(a) << 32 | b;
   if (const auto known = sums_.find(key); known != sums_.end()) return known->second;
-  Content merged{.terms = {}, .ordered = follows(a, b), .open = true, .sum = sum_of(a, b)};
+  Content merged{.terms = {},
+                 .ordered = follows(a, b),
+                 .open = true,
+                 .one_reduction = extends_one_reduction(a, b),
+                 .sum = sum_of(a, b)};
   if (const auto known = ids_.find(merged.key()); known != ids_.end())
     return sums_[key] = known->second;
   merged.terms = contents_[a].terms;
@@ -73,6 +84,8 @@ ValueId Values::completed(ValueId value) {
   constexpr SumId in_its_step = ~SumId{0}, when_stored = in_its_step - 1;
   Content content = contents_[value];
   content.complete = true;
+  // A sum that is divided after it was stored has been rounded twice.
+  content.one_reduction = content.one_reduction && (content.open || content.terms.size() == 1);
   content.sum = intern_sum({content.open ? in_its_step : when_stored, content.sum});
   return intern(std::move(content));
 }

@@ -45,6 +45,9 @@ class Values {
   /// Whether the terms come from consecutive ranks and were added in that order, as an operation
   /// that is not commutative needs.
   bool is_ordered(ValueId value) const { return contents_[value].ordered; }
+  /// Whether one step added all terms, which are contributions of consecutive ranks, in the order
+  /// of ranks: the sum rounds as every other such one does.
+  bool is_one_reduction(ValueId value) const { return contents_[value].one_reduction; }
   /// Whether two values are the same bits, whatever the contributions are and however sums round:
   /// the same terms in the same sums. a + b rounds as b + a does. A sum of three terms in one step
   /// counts as another one than two sums of two, as a kernel may round once.
@@ -63,9 +66,10 @@ class Values {
     bool complete = false;
     bool ordered = true;
     bool open = false;  // its step may add more
+    bool one_reduction = true;
     SumId sum = 0;
 
-    /// The sum says what the terms are.
+    /// The sum says what the terms are, and with the order whether they are one reduction.
     std::uint64_t key() const {
       return std::uint64_t{sum} << 3 | (complete ? 4U : 0U) | (ordered ? 2U : 0U) |
              (open ? 1U : 0U);
@@ -76,6 +80,7 @@ class Values {
   SumId intern_sum(std::vector<SumId> terms);
   SumId sum_of(ValueId a, ValueId b);
   bool follows(ValueId a, ValueId b) const;
+  bool extends_one_reduction(ValueId a, ValueId b) const;
 
   std::vector<Content> contents_;
   std::unordered_map<std::uint64_t, ValueId> ids_;  // by key
