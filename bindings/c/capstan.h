@@ -181,6 +181,13 @@ enum {
   CAPSTAN_GPU_DIRECT_ALWAYS = 2,
   CAPSTAN_GPU_DIRECT_NEVER = 3
 };
+enum {
+  CAPSTAN_REPRODUCIBLE_DEFAULT = 0,
+  CAPSTAN_REPRODUCIBLE_RUN = 1,
+  CAPSTAN_REPRODUCIBLE_SHAPE = 2,
+  CAPSTAN_REPRODUCIBLE_PLACEMENT = 3,
+  CAPSTAN_REPRODUCIBLE_RANK_ORDER = 4
+};
 typedef struct capstan_settings {
   size_t size;
   double join_timeout; /* seconds */
@@ -213,6 +220,7 @@ typedef struct capstan_settings {
   int32_t same_bits;
   int32_t device_executor; /* CAPSTAN_ON or CAPSTAN_OFF */
   int32_t gpu_direct;      /* CAPSTAN_GPU_DIRECT_... */
+  int32_t reproducible;    /* CAPSTAN_REPRODUCIBLE_... */
 } capstan_settings;
 #define CAPSTAN_PROOF_LIMIT_TRUST 1e9
 #define CAPSTAN_NO_BYTES UINT64_MAX
@@ -607,6 +615,11 @@ CAPSTAN_C_API capstan_status capstan_add_schedules(const char* paths);
  * All ranks call it with the same rules. */
 CAPSTAN_C_API capstan_status capstan_with_algorithm(capstan_communicator* communicator,
                                                     const char* rules, capstan_communicator** made);
+/* A communicator of the same ranks whose sums keep this promise, CAPSTAN_REPRODUCIBLE_... All ranks
+ * call it with the same one; CAPSTAN_REPRODUCIBLE_DEFAULT is run. */
+CAPSTAN_C_API capstan_status capstan_with_reproducible(capstan_communicator* communicator,
+                                                       int32_t promise,
+                                                       capstan_communicator** made);
 
 /* ---------------------------------------------------------------- what it does and why */
 

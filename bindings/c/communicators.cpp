@@ -116,6 +116,12 @@ capstan_status capstan_with_algorithm(capstan_communicator* communicator, const 
   });
 }
 
+capstan_status capstan_with_reproducible(capstan_communicator* communicator, int32_t promise,
+                                         capstan_communicator** made) {
+  return give_communicator(
+      made, [&] { return of(communicator).communicator.with_reproducible(to_promise(promise)); });
+}
+
 capstan_status capstan_local_world(int32_t ranks, const capstan_settings* settings,
                                    capstan_communicator** communicators) {
   return guarded([&] {

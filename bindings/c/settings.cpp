@@ -52,6 +52,12 @@ static_assert(CAPSTAN_NETWORK_VERBS == static_cast<int>(Network::verbs) + 1 &&
 
 }  // namespace
 
+Reproducible to_promise(std::int32_t promise) {
+  Reproducible own = Reproducible::run;
+  set_kind(own, promise, Reproducible::rank_order, "reproducible");
+  return own;
+}
+
 Settings to_settings(const capstan_settings* given) {
   Settings settings = Settings::from_environment();
   if (!given) return settings;
@@ -89,6 +95,7 @@ Settings to_settings(const capstan_settings* given) {
   set(settings.prove, own.prove, "prove");
   set(settings.same_bits, own.same_bits, "same_bits");
   set(settings.device_executor, own.device_executor, "device_executor");
+  set_kind(settings.reproducible, own.reproducible, Reproducible::rank_order, "reproducible");
   set_kind(settings.gpu_direct, own.gpu_direct, GpuDirectUse::never, "gpu_direct");
   return settings;
 }

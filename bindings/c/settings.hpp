@@ -9,4 +9,7 @@ namespace capstan::c {
 /// The environment's settings, but for what is set here; null: nothing is.
 Settings to_settings(const capstan_settings* given);
 
+/// One of CAPSTAN_REPRODUCIBLE_...
+Reproducible to_promise(std::int32_t promise);
+
 }  // namespace capstan::c

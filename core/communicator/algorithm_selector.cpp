@@ -86,7 +86,7 @@ AlgorithmSelector::Selection AlgorithmSelector::select(Collective collective, By
   const State::Question question{collective, call.shape.count.value(), type, op};
   if (const auto known = state_->answers.find(question); known != state_->answers.end())
     return known->second;
-  const Choice choice = choose(call, state_->hosts, state_->rules, true, state_->model);
+  const Choice choice = choose(call, state_->hosts, state_->rules, SumOrder::any, state_->model);
   if (state_->answers.size() >= State::most_answers) state_->answers.clear();
   return state_->answers[question] = {std::string{choice.algorithm->name},
                                       std::string{name_of(choice.protocol)}, choice.reason};

@@ -353,8 +353,17 @@ std::optional<Communicator> Communicator::form(const std::vector<Rank>& members,
 }
 
 Communicator Communicator::with_algorithm(const std::string& rules) {
+  Settings settings = Impl::of(*this).engine.settings();
+  settings.algorithm = rules;
   return Communicator{
-      std::make_unique<Impl>(make_twin(Impl::of(*this).member, rules), Impl::of(*this).staging)};
+      std::make_unique<Impl>(make_twin(Impl::of(*this).member, settings), Impl::of(*this).staging)};
+}
+
+Communicator Communicator::with_reproducible(Reproducible promise) {
+  Settings settings = Impl::of(*this).engine.settings();
+  settings.reproducible = promise;
+  return Communicator{
+      std::make_unique<Impl>(make_twin(Impl::of(*this).member, settings), Impl::of(*this).staging)};
 }
 
 std::shared_ptr<std::byte> Communicator::allocate_bytes(std::size_t bytes) {

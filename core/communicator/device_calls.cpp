@@ -120,11 +120,11 @@ Protocol protocol_for(const Algorithm& algorithm, const Call& call, const Hosts&
 
 /// The algorithm of the first rule that it can follow, in the rule's protocol if that is possible.
 std::optional<Choice> ruled(const AlgorithmRules& rules, const Call& call, const Hosts& hosts,
-                            Bytes worth_packets) {
+                            SumOrder order, Bytes worth_packets) {
   const RuledCall asked = ruled_call(call, hosts);
   for (const AlgorithmRules::Rule& rule : rules.all()) {
     const Algorithm& algorithm = *rule.algorithm;
-    if (!rule.matches(asked) || obstacle(algorithm, hosts, true) != Obstacle::none) continue;
+    if (!rule.matches(asked) || obstacle(algorithm, hosts, order) != Obstacle::none) continue;
     const bool possible = rule.protocol && runs_on_devices(algorithm, *rule.protocol, hosts, call);
     return Choice{
         .algorithm = &algorithm,
@@ -145,13 +145,14 @@ bool suits_devices(const Request& request) {
          supports(request.type, request.reducer.op());
 }
 
-Choice choice_on_devices(const Call& call, int ranks, DeviceLink link,
-                         const AlgorithmRules& rules) {
+Choice choice_on_devices(const Call& call, int ranks, DeviceLink link, const AlgorithmRules& rules,
+                         Reproducible promise) {
   const LinkModel model;  // in which no rank reads buffers of others
+  const SumOrder order = needed_order(call, promise);
   const Hosts hosts{ranks};
   const LinkLimits limits = limits_over(link);
-  if (auto choice = ruled(rules, call, hosts, limits.packets)) return *std::move(choice);
-  std::vector<Candidate> candidates = candidates_for(call, hosts, true, model);
+  if (auto choice = ruled(rules, call, hosts, order, limits.packets)) return *std::move(choice);
+  std::vector<Candidate> candidates = candidates_for(call, hosts, order, model);
   std::erase_if(candidates, [](const Candidate& each) { return in_packets(each.protocol); });
   if (call.extent(ranks) <= limits.fewest_steps) keep_fewest_steps(candidates, hosts, call.shape);
   const Candidate best = best_of(candidates);
@@ -168,7 +169,7 @@ DeviceCalls::DeviceCalls(Communicator& ranks, DeviceGroup& group, const Settings
       proofs_(proofs_of(settings)) {}
 
 Choice DeviceCalls::choice(const Call& call) const {
-  return choice_on_devices(call, ranks_.size(), group_.link(), rules_);
+  return choice_on_devices(call, ranks_.size(), group_.link(), rules_, proofs_.reproducible);
 }
 
 DeviceCalls::Kind DeviceCalls::find(const Call& call) const {

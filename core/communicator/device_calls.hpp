@@ -27,7 +27,8 @@ bool suits_devices(const Request& request);
 /// algorithm of devices can follow; else in packets where it is short, and staged otherwise. A pure
 /// function.
 Choice choice_on_devices(const Call& call, int ranks, DeviceLink link,
-                         const AlgorithmRules& rules = {});
+                         const AlgorithmRules& rules = {},
+                         Reproducible promise = Reproducible::run);
 
 /// Calls of one kind, made ready for this rank's device.
 struct DeviceCallKind {

@@ -30,6 +30,8 @@ const Setting table[] = {
     {"proof_limit", Setting::ProofLimit{}, "the longest proof of one plan; trust: no proof beyond",
      "a time in seconds, for example 5, or trust"},
     {"same_bits", Switch{&S::same_bits}, "every all_reduce gives all ranks the same bits"},
+    {"reproducible", Setting::Choice<Reproducible, 4>{&S::reproducible, reproducible_names},
+     "what the bits of sums do not depend on"},
     {"autotune", Switch{&S::autotune}, "calls are timed with several candidates"},
     {"huge_pages", Switch{&S::huge_pages}, "long buffers in repeated use move into huge pages"},
     {"chunk", Setting::Size{&S::chunk, Bytes{4 << 10}, Bytes{64 << 20}},

@@ -56,6 +56,10 @@ std::string_view name_of(Wire wire) {
   return wire_names.at(static_cast<std::size_t>(wire));
 }
 
+std::string_view name_of(Reproducible promise) {
+  return reproducible_names.at(static_cast<std::size_t>(promise));
+}
+
 Settings Settings::from_environment() {
   Settings settings;
   refuse_renamed("CAPSTAN_TRIALS", "CAPSTAN_AUTOTUNE");

@@ -66,7 +66,8 @@ class Ways {
     const Call call = measured_call(cell);
     auto& ways = cells_.emplace_back();
     for (const MeasuredWay& way : cell.ways) {
-      if (way.times_shorter != 1 || obstacle(*way.algorithm, hosts_, true) != Obstacle::none ||
+      if (way.times_shorter != 1 ||
+          obstacle(*way.algorithm, hosts_, SumOrder::any) != Obstacle::none ||
           obstacle(*way.algorithm, way.protocol, hosts_, call, unscaled_, true) != Obstacle::none)
         continue;
       predictors_.emplace_back(*way.algorithm, hosts_, call, model_);

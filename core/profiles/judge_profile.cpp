@@ -75,13 +75,13 @@ Judgement judge(const MeasuredGroup& group, const Hosts& hosts, const LinkModel&
       continue;
     }
     const Call call = measured_call(cell);
-    const Decision decision = decide(call, hosts, {}, true, model, profile);
+    const Decision decision = decide(call, hosts, {}, SumOrder::any, model, profile);
     if (const MeasuredWay* const chosen = find(cell, decision.choice))
       judgement.cells.push_back({cell.collective, cell.bytes, cell.ways.front(), *chosen});
     else
       judgement.not_measured.push_back(
           {cell.collective, cell.bytes, cell.ways.front(), way_of(decision.choice)});
-    const auto ways = compare(cell, candidates_for(call, hosts, true, model));
+    const auto ways = compare(cell, candidates_for(call, hosts, SumOrder::any, model));
     for (const Compared& way : ways)
       judgement.errors.push_back(std::abs(way.predicted / way.measured - 1));
     count_pairs(ways, judgement);

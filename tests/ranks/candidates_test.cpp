@@ -32,7 +32,7 @@ TEST(Rivals, BeginWithTheChoiceAndGoOnByPrediction) {
        {Collective::all_reduce, Collective::broadcast, Collective::all_to_all}) {
     const Call call = call_of(collective, 100'000);
     const auto found = tuning_candidates(call, 4, readable, all_in_one);
-    const Choice choice = choose(call, 4, {}, true, readable);
+    const Choice choice = choose(call, 4, {}, SumOrder::any, readable);
     ASSERT_GT(found.size(), 1U) << name_of(collective);
     EXPECT_EQ(found.front().algorithm, choice.algorithm);
     EXPECT_EQ(found.front().protocol, choice.protocol);
@@ -84,7 +84,7 @@ TEST(Rivals, MayBeCopiedByTheKernelFromHugePagesWhereRanksShareCores) {
   EXPECT_FALSE(copied(Collective::all_to_all, 1'000, true)) << "too short";
   EXPECT_FALSE(copied(Collective::all_gather, 20'000, true, 16)) << "its inputs are too short";
   const LinkModel model{.reads_peers = true, .shares_cores = true, .huge_pages = true};
-  EXPECT_EQ(choose(call_of(Collective::all_to_all, 100'000), 8, {}, true, model).protocol,
+  EXPECT_EQ(choose(call_of(Collective::all_to_all, 100'000), 8, {}, SumOrder::any, model).protocol,
             Protocol::staged)
       << "nobody finds out";
 }
@@ -122,7 +122,7 @@ TEST(Plans, HaveLongerBlocksForPeersBuffersFarBeyondTheCaches) {
   const SlotLayout layout{4, Bytes{2 << 20}};
   const auto blocks = [&](const char* protocol, Bytes cached) {
     const auto rules = AlgorithmRules::parse(fmt::format("all_reduce:direct/{}", protocol));
-    const Choice choice = choose(call, 4, rules, true, readable);
+    const Choice choice = choose(call, 4, rules, SumOrder::any, readable);
     return make_plan(call, choice, 4, Rank{0}, limits(cached), layout).blocks;
   };
   constexpr Bytes not_enough{17 << 20}, far_too_little{16 << 20};
@@ -201,7 +201,7 @@ TEST(Rivals, GiveTheSumsOfWhatIsChosen) {
          {Collective::all_reduce, Collective::reduce, Collective::reduce_scatter}) {
       for (std::uint64_t count = 1; count <= std::uint64_t{1} << 26; count *= 4) {
         const Call call = call_of(collective, count);
-        const Choice chosen = choose(call, 6, {}, true, model);
+        const Choice chosen = choose(call, 6, {}, SumOrder::any, model);
         for (const Choice& candidate : tuning_candidates(call, 6, model, block))
           EXPECT_TRUE(candidate.algorithm == chosen.algorithm ||
                       (candidate.algorithm->guarantees.rank_ordered_sum &&
@@ -218,19 +218,21 @@ TEST(Chosen, GivesSumsThatOthersGiveToo) {
   const Call integers = call_of(Collective::reduce, 2, DataType::i32);
   Call greatest = floats;
   greatest.op = ReduceOp::max;
-  const Choice fastest = choose(integers, 4, {}, true, readable);
-  const Choice exact = choose(floats, 4, {}, true, readable);
+  const Choice fastest = choose(integers, 4, {}, SumOrder::any, readable);
+  const Choice exact = choose(floats, 4, {}, SumOrder::any, readable);
   ASSERT_FALSE(fastest.algorithm->guarantees.rank_ordered_sum) << "nothing has to be given up";
   EXPECT_TRUE(exact.algorithm->guarantees.rank_ordered_sum);
   EXPECT_LE(exact.nanoseconds, 2 * fastest.nanoseconds);
-  EXPECT_FALSE(choose(floats, 16, {}, true, readable).algorithm->guarantees.rank_ordered_sum)
+  EXPECT_FALSE(
+      choose(floats, 16, {}, SumOrder::any, readable).algorithm->guarantees.rank_ordered_sum)
       << "too slow there";
-  EXPECT_FALSE(choose(greatest, 4, {}, true, readable).algorithm->guarantees.rank_ordered_sum)
+  EXPECT_FALSE(
+      choose(greatest, 4, {}, SumOrder::any, readable).algorithm->guarantees.rank_ordered_sum)
       << "does not round";
   LinkModel shared = readable;
   shared.shares_cores = true;
   shared.cores = 4;  // with fewer, the fastest is exact
-  EXPECT_FALSE(choose(floats, 4, {}, true, shared).algorithm->guarantees.rank_ordered_sum)
+  EXPECT_FALSE(choose(floats, 4, {}, SumOrder::any, shared).algorithm->guarantees.rank_ordered_sum)
       << "nothing is tried there";
   EXPECT_THAT(exact.reason, HasSubstr("bitwise reproducible"));
 }
@@ -242,9 +244,10 @@ TEST(Chosen, LeavesNothingToTheKernelWhereRanksShareCores) {
                                          {Collective::all_gather, "all_gather:direct"},
                                          {Collective::all_reduce, "all_reduce:direct"}}) {
     const Call call = call_of(collective, 1 << 20);
-    EXPECT_EQ(choose(call, 8, AlgorithmRules::parse(rule), true, shared).protocol, Protocol::staged)
+    EXPECT_EQ(choose(call, 8, AlgorithmRules::parse(rule), SumOrder::any, shared).protocol,
+              Protocol::staged)
         << rule;
-    EXPECT_EQ(choose(call, 8, {}, true, shared).protocol, Protocol::staged) << rule;
+    EXPECT_EQ(choose(call, 8, {}, SumOrder::any, shared).protocol, Protocol::staged) << rule;
   }
 }
 

@@ -38,7 +38,7 @@ MeasuredGroup measured_by(const Hosts& hosts, const LinkModel& model) {
   MeasuredGroup group{.ranks = hosts.ranks(), .hosts = hosts.count(), .cells = {}};
   for (const std::uint64_t bytes : {8, 512, 8 << 10, 256 << 10, 4 << 20}) {
     MeasuredCell cell{Collective::all_reduce, hosts.ranks(), hosts.count(), Bytes{bytes}, 1};
-    for (const Candidate& each : candidates_for(measured_call(cell), hosts, true, model))
+    for (const Candidate& each : candidates_for(measured_call(cell), hosts, SumOrder::any, model))
       cell.ways.push_back({each.algorithm, each.protocol, 1, each.nanoseconds, 0.02});
     std::ranges::sort(cell.ways, {}, &MeasuredWay::nanoseconds);
     group.cells.push_back(cell);
@@ -167,7 +167,7 @@ TEST(FittedModel, ChangesTheChoice) {
   const auto chosen = [&](const ModelScale& scale) {
     MachineView machine{.hosts = 2, .reads_peers = true};
     machine.scales.add(2, true, scale);
-    return choose(call, 2, {}, true, link_model(machine, {})).protocol;
+    return choose(call, 2, {}, SumOrder::any, link_model(machine, {})).protocol;
   };
   EXPECT_TRUE(reads_buffers(chosen({})));
   EXPECT_EQ(chosen(scale_of({{"kernel-calls", 8}, {"loads", 8}})), Protocol::staged);

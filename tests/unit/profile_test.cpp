@@ -103,7 +103,7 @@ TEST(Profile, WhatWasMeasuredAtOneSizeOnlyCountsNearIt) {
 TEST(Profile, ARuleComesBeforeAProfileAndAProfileBeforeTheModel) {
   const MeasuredTimes times = crossing();
   const auto decided = [&](std::uint64_t bytes, const char* rule) {
-    return decide(all_reduce(bytes), 4, AlgorithmRules::parse(rule), true, {}, &times);
+    return decide(all_reduce(bytes), 4, AlgorithmRules::parse(rule), SumOrder::any, {}, &times);
   };
   EXPECT_EQ(decided(1024, "all_reduce:ring").source, Source::rule);
   EXPECT_EQ(decided(1024, "").source, Source::profile);
@@ -118,22 +118,24 @@ TEST(Profile, LimitsAreHonoured) {
   times.add(cell(1024, {way("rabenseifner", Protocol::staged, 1),
                         way("recursive_doubling", Protocol::staged, 2),
                         way("flat", Protocol::read_input, 2), way("flat", Protocol::staged, 3)}));
-  const Choice sum = choose(all_reduce(1024), 4, {}, true, {}, &times);
+  const Choice sum = choose(all_reduce(1024), 4, {}, SumOrder::any, {}, &times);
   EXPECT_EQ(sum.algorithm->name, "flat") << "the model's choice is reproducible: so is this one";
   EXPECT_EQ(sum.protocol, Protocol::staged) << "no memory can be read";
   Call whole = all_reduce(1024);
   whole.type = DataType::i32;
-  EXPECT_EQ(choose(whole, 4, {}, true, {}, &times).algorithm->name, "rabenseifner");
-  EXPECT_EQ(choose(whole, 4, {}, false, {}, &times).algorithm->name, "recursive_doubling");
+  EXPECT_EQ(choose(whole, 4, {}, SumOrder::any, {}, &times).algorithm->name, "rabenseifner");
+  EXPECT_EQ(choose(whole, 4, {}, SumOrder::ranks, {}, &times).algorithm->name,
+            "recursive_doubling");
 }
 
 TEST(Rules, ThatCannotBeFollowedArePassedOverAndNamed) {
   const auto rules = AlgorithmRules::parse("all_reduce:ring,type=f32:flat");
-  const Survey in_order = survey(all_reduce(1024), 4, rules, false, {}, nullptr);
+  const Survey in_order = survey(all_reduce(1024), 4, rules, SumOrder::ranks, {}, nullptr);
   EXPECT_EQ(in_order.decision.choice.algorithm->name, "flat");
   ASSERT_EQ(in_order.rules_passed_over.size(), 1u);
   EXPECT_THAT(in_order.rules_passed_over.front(), HasSubstr("all_reduce:ring: the operation is"));
-  EXPECT_TRUE(survey(all_reduce(1024), 4, rules, true, {}, nullptr).rules_passed_over.empty());
+  EXPECT_TRUE(
+      survey(all_reduce(1024), 4, rules, SumOrder::any, {}, nullptr).rules_passed_over.empty());
 }
 
 TEST(Survey, HasEveryCandidateOnceWithAVerdict) {
@@ -143,7 +145,7 @@ TEST(Survey, HasEveryCandidateOnceWithAVerdict) {
       Call call = all_reduce(1 << 20);
       call.collective = collective;
       const LinkModel model{.reads_peers = hosts.single()};
-      const Survey all = survey(call, hosts, {}, true, model, nullptr);
+      const Survey all = survey(call, hosts, {}, SumOrder::any, model, nullptr);
       EXPECT_EQ(all.ways.size(), algorithms(collective).size() * std::size(all_protocols));
       EXPECT_TRUE(all.ways.front().chosen);
       int chosen = 0;

@@ -93,7 +93,7 @@ TEST(Selector, ARuleMaySayHowDataTravel) {
   const Call call{.collective = Collective::all_gather, .shape = {.count = Elements{100'000}}};
   const LinkModel readable{.reads_peers = true};
   const auto protocol_by = [&](const char* rule, const LinkModel& model) {
-    return choose(call, 4, AlgorithmRules::parse(rule), true, model).protocol;
+    return choose(call, 4, AlgorithmRules::parse(rule), SumOrder::any, model).protocol;
   };
   EXPECT_EQ(protocol_by("all_gather:direct/staged", readable), Protocol::staged);
   EXPECT_EQ(protocol_by("all_gather:0-inf:direct/read_input", readable), Protocol::read_input);
@@ -104,19 +104,20 @@ TEST(Selector, ARuleMaySayHowDataTravel) {
 
 TEST(Selector, LongMessagesAreReadInPlaceWhereThatIsPossible) {
   const Call call{.collective = Collective::all_to_all, .shape = {.count = Elements{100'000}}};
-  EXPECT_EQ(choose(call, 4, {}, true, {.reads_peers = true}).protocol, Protocol::read_input);
-  EXPECT_EQ(choose(call, 4, {}, true, {}).protocol, Protocol::staged);
+  EXPECT_EQ(choose(call, 4, {}, SumOrder::any, {.reads_peers = true}).protocol,
+            Protocol::read_input);
+  EXPECT_EQ(choose(call, 4, {}, SumOrder::any, {}).protocol, Protocol::staged);
 }
 
 double predicted(Call call, PeerMappedBuffers seen, int ranks) {
   call.peer_mapped = seen;
-  return choose(call, ranks, {}, true, {.reads_peers = true}).nanoseconds;
+  return choose(call, ranks, {}, SumOrder::any, {.reads_peers = true}).nanoseconds;
 }
 
 TEST(Selector, InHugePagesReadersOfOneBufferHinderEachOtherLess) {
   const Call call{.collective = Collective::broadcast, .shape = {.count = Elements{1'000'000}}};
   const auto reading = [&](bool huge_pages) {
-    return choose(call, 4, AlgorithmRules::parse("broadcast:flat/read_input"), true,
+    return choose(call, 4, AlgorithmRules::parse("broadcast:flat/read_input"), SumOrder::any,
                   {.reads_peers = true, .huge_pages = huge_pages});
   };
   EXPECT_EQ(reading(true).protocol, Protocol::read_input);
@@ -126,7 +127,7 @@ TEST(Selector, InHugePagesReadersOfOneBufferHinderEachOtherLess) {
 TEST(Selector, WhereRanksShareCoresFewWaitAndTheKernelCopiesNothing) {
   const LinkModel alone{.reads_peers = true}, shared{.reads_peers = true, .shares_cores = true};
   const auto chosen = [](const Call& call, const LinkModel& model) {
-    return choose(call, 8, {}, true, model);
+    return choose(call, 8, {}, SumOrder::any, model);
   };
   const Call barrier{.collective = Collective::barrier};
   EXPECT_EQ(chosen(barrier, alone).algorithm->name, "dissemination");
@@ -145,7 +146,7 @@ TEST(Selector, RanksThatShareACoreCopyOneAfterTheOther) {
   model.time_slice = 0;
   const auto time = [&] {
     const auto rules = AlgorithmRules::parse("all_gather:direct/staged");
-    return choose(gather, 4, rules, true, model).nanoseconds;
+    return choose(gather, 4, rules, SumOrder::any, model).nanoseconds;
   };
   const double alone = time();
   model.shares_cores = true;
@@ -178,7 +179,7 @@ TEST(Selector, PeerMappedBuffersAreReadWhereOthersAreStaged) {
   const LinkModel readable{.reads_peers = true};
   const auto form_of = [&](std::uint64_t count, PeerMappedBuffers seen, const LinkModel& model) {
     const Call call{.shape = {.count = Elements{count}}, .peer_mapped = seen};
-    return choose(call, 4, {}, true, model).protocol;
+    return choose(call, 4, {}, SumOrder::any, model).protocol;
   };
   int differ = 0;
   for (std::uint64_t count = 1'000; count < 1'000'000; count *= 2) {
@@ -283,7 +284,7 @@ TEST(Selector, AmongManyRanksOnSeveralHostsStepsThatCrossTheNetworkAreCounted) {
   const Call broadcast{.collective = Collective::broadcast, .shape = {.count = Elements{4 << 20}}};
   EXPECT_NE(choose(broadcast, hosts_of(1024, 1), {}).algorithm->name, "chain")
       << "its last rank waits for the first block";
-  const Choice in_order = choose({.shape = {.count = Elements{9}}}, hosts, {}, false);
+  const Choice in_order = choose({.shape = {.count = Elements{9}}}, hosts, {}, SumOrder::ranks);
   EXPECT_TRUE(in_order.algorithm->guarantees.ordered);
 }
 
@@ -292,7 +293,7 @@ TEST(Selector, LongCallsBeginWithWhatIsFastInSmallPages) {
   LinkModel model;
   model.reads_peers = model.huge_pages = true;
   const Call call = typical({.shape = {.count = Elements{16 << 20}}});
-  EXPECT_TRUE(reads_buffers(choose(call, 2, {}, true, model).protocol));
+  EXPECT_TRUE(reads_buffers(choose(call, 2, {}, SumOrder::any, model).protocol));
   const auto candidates = tuning_candidates(call, 2, model, Bytes{1 << 20});
   EXPECT_EQ(candidates.front().protocol, Protocol::staged);
   EXPECT_TRUE(std::ranges::any_of(
@@ -334,7 +335,8 @@ TEST(Selector, FirstChoicesGiveTheSameResultsAsLaterOnes) {
       EXPECT_THAT(first.reason, HasSubstr("first calls"));
       for (const Choice& later : tuning_candidates(call, hosts, model, Bytes{1 << 20}))
         EXPECT_TRUE(agree(*first.algorithm, *later.algorithm, call)) << later.algorithm->name;
-      EXPECT_TRUE(agree(*first.algorithm, *choose(call, hosts, {}, true, model).algorithm, call));
+      EXPECT_TRUE(
+          agree(*first.algorithm, *choose(call, hosts, {}, SumOrder::any, model).algorithm, call));
     });
   const Call long_call{.shape = {.count = Elements{1 << 20}}};
   EXPECT_FALSE(first_choice(long_call, Hosts{4}, modelled)) << "simulation takes less";

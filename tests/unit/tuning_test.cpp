@@ -30,7 +30,7 @@ MeasuredGroup measured_as_predicted(Factor factor) {
   group.ranks = 4;
   for (const std::uint64_t bytes : {1024, 65536}) {
     MeasuredCell measured = cell(bytes, {});
-    for (const Candidate& each : candidates_for(typical(all_reduce(bytes)), 4, true, {}))
+    for (const Candidate& each : candidates_for(typical(all_reduce(bytes)), 4, SumOrder::any, {}))
       measured.ways.push_back(
           {each.algorithm, each.protocol, 1, each.nanoseconds * factor(each), 0.02});
     std::ranges::sort(measured.ways, {}, &MeasuredWay::nanoseconds);
@@ -90,9 +90,9 @@ void expect_that_nothing_is_decided(Change change, const char* why) {
   for (MeasuredCell& each : group.cells) change(each);
   const MeasuredTimes times = times_of(group);
   for (std::uint64_t bytes = 256; bytes <= 256 << 10; bytes *= 2) {
-    const Decision usual = decide(all_reduce(bytes), 4, {}, true, {}, nullptr);
-    EXPECT_EQ(decide(all_reduce(bytes), 4, {}, true, {}, &before).source, Source::profile);
-    const Decision found = decide(all_reduce(bytes), 4, {}, true, {}, &times);
+    const Decision usual = decide(all_reduce(bytes), 4, {}, SumOrder::any, {}, nullptr);
+    EXPECT_EQ(decide(all_reduce(bytes), 4, {}, SumOrder::any, {}, &before).source, Source::profile);
+    const Decision found = decide(all_reduce(bytes), 4, {}, SumOrder::any, {}, &times);
     EXPECT_EQ(found.source, Source::model) << bytes;
     EXPECT_EQ(found.choice.algorithm, usual.choice.algorithm) << bytes;
     EXPECT_EQ(found.choice.protocol, usual.choice.protocol) << bytes;
@@ -125,7 +125,7 @@ TEST(Profile, ADifferenceWithinTheNoiseChangesNoChoice) {
     for (MeasuredCell& each : group.cells)
       std::ranges::sort(each.ways, {}, &MeasuredWay::nanoseconds);
     const MeasuredTimes times = times_of(group);
-    return choose(all_reduce(1024), 4, {}, true, {}, &times);
+    return choose(all_reduce(1024), 4, {}, SumOrder::any, {}, &times);
   };
   ASSERT_EQ(usual.algorithm->name, "flat");
   EXPECT_EQ(chosen(0.01).algorithm->name, "direct");

@@ -117,6 +117,19 @@ void bind_groups(py::class_<Endpoint>& c) {
           py::arg("ranks"),
           "A communicator of these ranks, in this order. All ranks call it; others get None.")
       .def(
+          "with_reproducible",
+          [](Endpoint& self, const std::string& promise) {
+            Settings settings;
+            settings.set("reproducible", promise);
+            const auto keep = [kept = settings.reproducible](Communicator& world) {
+              return std::optional{world.with_reproducible(kept)};
+            };
+            return group_of(self.form("with_reproducible()", keep));
+          },
+          py::arg("promise"),
+          "A communicator of the same ranks whose sums keep this promise: run, shape, placement or "
+          "rank_order\n(docs/reproducibility.md). All ranks call it.")
+      .def(
           "world_rank",
           [](Endpoint& self, int rank) { return self.communicator().world_rank(rank); },
           py::arg("rank"), "The rank in the world of a rank of this communicator.")

@@ -69,6 +69,7 @@ ProofPolicy proofs_of(const Settings& settings) {
   return {.built_in = settings.prove,
           .limit = settings.proof_limit,
           .trusts_beyond_limit = settings.trust_long_proofs,
+          .reproducible = settings.reproducible,
           .same_bits = settings.same_bits};
 }
 

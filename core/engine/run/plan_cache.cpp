@@ -133,6 +133,10 @@ void PlanCache::time_calls(bool all) {
         if (plan) set_timed(*plan);
 }
 
+SumOrder PlanCache::order_of(const Call& call) const {
+  return needed_order(call, context_.proofs.reproducible);
+}
+
 /// The tuner's choice, or else the model's.
 Choice PlanCache::choice(const Call& call) {
   if (autotunes(call))
@@ -147,9 +151,8 @@ Choice PlanCache::choice(const Call& call) {
 Choice PlanCache::predicted(const Call& call) {
   if (call.purpose == Purpose::decision)
     if (auto first = first_choice(call, context_.hosts, context_.links)) return std::move(*first);
-  const bool commutative = !call.user || call.user->commutative;
   const auto choose_for = [&](const Call& c) {
-    return choose(c, context_.hosts, context_.rules, commutative, context_.links,
+    return choose(c, context_.hosts, context_.rules, order_of(c), context_.links,
                   context_.measured.get());
   };
   if (!context_.rules.empty() || has_counts(call.collective)) return choose_for(call);
@@ -182,7 +185,7 @@ Choice PlanCache::message_choice(Rank peer, Bytes bytes) const {
   const Call call{.collective = Collective::broadcast,
                   .type = DataType::u8,
                   .shape = {.count = Elements{bytes.value()}}};
-  return choose(typical(call), pair, {}, true, context_.links);
+  return choose(typical(call), pair, {}, SumOrder::any, context_.links);
 }
 
 /// All calls of a kind are tuned, or none. What a profile knows needs no measurement.
@@ -213,7 +216,8 @@ TunedCalls* PlanCache::tuned(const Call& call) {
 
 /// Simulates all candidates, which takes much longer than a short call.
 Autotuner PlanCache::tuner_of(const Call& key) const {
-  return {tuning_candidates(key, context_.hosts, context_.links, context_.shorter_blocks_from),
+  return {tuning_candidates(key, context_.hosts, context_.links, context_.shorter_blocks_from,
+                            order_of(key)),
           key.collective, key.extent(context_.hosts.ranks()), context_.links.shares_cores};
 }
 

@@ -141,6 +141,7 @@ class PlanCache {
                                    std::optional<std::size_t> candidate) const;
   void log_choice(const Call& call, const Choice& choice, bool is_candidate) const;
   void set_timed(CachedPlan& plan) const;
+  SumOrder order_of(const Call& call) const;
   Choice predicted(const Call& call);
   bool autotunes(const Call& call) const;
   bool is_profiled(const Call& call) const;

@@ -244,9 +244,7 @@ Member make_group_of_members(Member& parent, const std::vector<Rank>& members, i
                      {exchange, true, Purpose::subgroup});
 }
 
-Member make_twin(Member& parent, const std::string& rules) {
-  Settings settings = parent.engine->settings();
-  settings.algorithm = rules;
+Member make_twin(Member& parent, const Settings& settings) {
   std::vector<Rank> all;
   for (const Rank rank : all_ranks(parent.engine->size())) all.push_back(rank);
   CollectiveExchange exchange{*parent.engine};

@@ -44,6 +44,6 @@ std::optional<Member> make_group(Member& parent, const std::vector<Rank>& member
 /// at the same time need different tags, from 0 to Messages::largest_group_tag.
 Member make_group_of_members(Member& parent, const std::vector<Rank>& members, int tag);
 /// The same for all ranks, with other rules for algorithms (Settings::algorithm).
-Member make_twin(Member& parent, const std::string& rules);
+Member make_twin(Member& parent, const Settings& settings);
 
 }  // namespace capstan

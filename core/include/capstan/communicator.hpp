@@ -267,6 +267,10 @@ class Communicator : public AllCollectives<Communicator> {
   /// been added (capstan/custom_algorithm.hpp) it proves them for these ranks.
   [[nodiscard]] Communicator with_algorithm(const std::string& rules);
 
+  /// A communicator of the same ranks whose sums keep this promise (Settings::reproducible). All
+  /// ranks call it with the same promise.
+  [[nodiscard]] Communicator with_reproducible(Reproducible promise);
+
   /// The rank in the world of this communicator's `rank`.
   int world_rank(int rank) const;
   /// The rank here of a rank of the world, if it is a member.

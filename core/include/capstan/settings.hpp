@@ -10,6 +10,7 @@
 #include "capstan/export.hpp"
 #include "capstan/gpu_direct.hpp"
 #include "capstan/quantity.hpp"
+#include "capstan/reproducible.hpp"
 
 namespace CAPSTAN_EXPORT capstan {
 
@@ -123,6 +124,13 @@ struct Settings {
   /// numbers and for operations of the program. Built-in algorithms give the same bits anyway. The
   /// same on all ranks. CAPSTAN_SAME_BITS, 0 or 1.
   bool same_bits = true;
+
+  /// The promise about bits of sums and products of floating-point numbers, and of operations of
+  /// the program. What each promises, costs and leaves open: docs/reproducibility.md. Beyond `run`
+  /// a call runs by algorithms alone whose sums are proven to be one reduction in the order of
+  /// ranks; one that has none is InvalidArgument. The same on all ranks. CAPSTAN_REPRODUCIBLE: run,
+  /// shape, placement or rank_order.
+  Reproducible reproducible = Reproducible::run;
 
   /// A file that `capstan tune` has written, by which algorithms are chosen where `algorithm` says
   /// nothing. Rank 0's counts for all ranks. Empty: the user's profile of this machine,

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 
+#include "capstan/reproducible.hpp"
 #include "core/schedule/lowering/prove_plan.hpp"
 
 namespace capstan {
@@ -15,6 +16,7 @@ struct ProofPolicy {
   bool built_in = false;                          ///< also those of built-in algorithms
   std::chrono::nanoseconds limit{1'000'000'000};  ///< of one plan's proof
   bool trusts_beyond_limit = false;               ///< what would take longer runs without a proof
+  Reproducible reproducible = Reproducible::run;  ///< beyond: sums are held to one reduction
   bool same_bits = true;  ///< sums that may round differently on ranks are refused
 };
 

@@ -38,6 +38,8 @@ std::string why(Obstacle obstacle, const Algorithm& algorithm) {
                  : "made for several hosts, some with several ranks";
     case Obstacle::order:
       return "the operation is not commutative, and this changes the order of ranks";
+    case Obstacle::bits:
+      return "reproducible sums are asked for, and this adds in another order";
     case Obstacle::protocol:
       return "does not run in this protocol here";
     case Obstacle::peers:
@@ -52,10 +54,26 @@ std::string why(Obstacle obstacle, const Algorithm& algorithm) {
   return "";
 }
 
-Obstacle obstacle(const Algorithm& algorithm, const Hosts& hosts, bool commutative) {
+SumOrder needed_order(const Call& call, bool commutative, Reproducible promise) {
+  if (promise != Reproducible::run && rounds(call)) return SumOrder::one_reduction;
+  return commutative ? SumOrder::any : SumOrder::ranks;
+}
+
+SumOrder needed_order(const Call& call, Reproducible promise) {
+  return needed_order(call, !call.user || call.user->commutative, promise);
+}
+
+Obstacle obstacle(const Algorithm& algorithm, SumOrder order) {
+  if (order == SumOrder::one_reduction && !algorithm.guarantees.rank_ordered_sum)
+    return Obstacle::bits;
+  return order == SumOrder::ranks && !algorithm.guarantees.ordered ? Obstacle::order
+                                                                   : Obstacle::none;
+}
+
+Obstacle obstacle(const Algorithm& algorithm, const Hosts& hosts, SumOrder order) {
   if (hosts.ranks() > algorithm.max_ranks) return Obstacle::ranks;
   if (!algorithm.suits(hosts)) return Obstacle::hosts;
-  return commutative || algorithm.guarantees.ordered ? Obstacle::none : Obstacle::order;
+  return obstacle(algorithm, order);
 }
 
 Obstacle obstacle(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts,
@@ -117,10 +135,10 @@ std::vector<Candidate> untuned(std::vector<Candidate> candidates) {
   return candidates;
 }
 
-std::vector<const Algorithm*> able(const Call& call, const Hosts& hosts, bool commutative) {
+std::vector<const Algorithm*> able(const Call& call, const Hosts& hosts, SumOrder order) {
   std::vector<const Algorithm*> all;
   for (const Algorithm& algorithm : algorithms(call.collective))
-    if (obstacle(algorithm, hosts, commutative) == Obstacle::none) all.push_back(&algorithm);
+    if (obstacle(algorithm, hosts, order) == Obstacle::none) all.push_back(&algorithm);
   return all;
 }
 
@@ -134,9 +152,9 @@ std::vector<Candidate> candidates_of(const std::vector<const Algorithm*>& algori
   return all;
 }
 
-std::vector<Candidate> candidates_for(const Call& call, const Hosts& hosts, bool commutative,
+std::vector<Candidate> candidates_for(const Call& call, const Hosts& hosts, SumOrder order,
                                       const LinkModel& model) {
-  return candidates_of(able(call, hosts, commutative), hosts, call, model);
+  return candidates_of(able(call, hosts, order), hosts, call, model);
 }
 
 }  // namespace capstan

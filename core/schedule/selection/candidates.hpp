@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "capstan/reproducible.hpp"
 #include "core/schedule/selection/predictor.hpp"
 
 namespace capstan {
@@ -23,12 +24,23 @@ struct Candidate {
   bool beats(const Candidate& other) const { return nanoseconds < other.nanoseconds * (1 - 1e-9); }
 };
 
+/// The order in which a call needs its sums to be added.
+enum class SumOrder : std::uint8_t {
+  any,
+  ranks,         ///< that of ranks, however they are grouped: the operation is not commutative
+  one_reduction  ///< that of ranks, one after the other: every such sum rounds alike
+};
+SumOrder needed_order(const Call& call, bool commutative, Reproducible promise);
+/// The same for calls with the operation that they name.
+SumOrder needed_order(const Call& call, Reproducible promise);
+
 /// The reason why an algorithm in a protocol is no candidate for a call.
 enum class Obstacle : std::uint8_t {
   none,
   ranks,          ///< more ranks than it is made for
   hosts,          ///< made for other hosts
   order,          ///< the operation is not commutative
+  bits,           ///< reproducible sums are asked for
   protocol,       ///< the algorithm does not run in this protocol
   peers,          ///< ranks cannot read each other's memory
   shared_cores,   ///< copies by the kernel are slow where ranks share cores
@@ -39,8 +51,10 @@ enum class Obstacle : std::uint8_t {
 /// "ranks cannot read each other's memory (see capstan doctor)".
 std::string why(Obstacle obstacle, const Algorithm& algorithm);
 
+/// The obstacle between sums in such an order and an algorithm.
+Obstacle obstacle(const Algorithm& algorithm, SumOrder order);
 /// The obstacle between a call and an algorithm, whatever the protocol.
-Obstacle obstacle(const Algorithm& algorithm, const Hosts& hosts, bool commutative);
+Obstacle obstacle(const Algorithm& algorithm, const Hosts& hosts, SumOrder order);
 /// The obstacle between a call and an algorithm in a protocol; never Obstacle::same.
 Obstacle obstacle(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts,
                   const Call& call, const LinkModel& model, bool wanted);
@@ -51,13 +65,13 @@ std::vector<Candidate> candidates_of(const Algorithm& algorithm, const Hosts& ho
                                      std::optional<Protocol> wanted = {});
 
 /// The algorithms that can run the call.
-std::vector<const Algorithm*> able(const Call& call, const Hosts& hosts, bool commutative);
+std::vector<const Algorithm*> able(const Call& call, const Hosts& hosts, SumOrder order);
 
 /// The candidates of these algorithms, which can run the call.
 std::vector<Candidate> candidates_of(const std::vector<const Algorithm*>& algorithms,
                                      const Hosts& hosts, const Call& call, const LinkModel& model);
 /// The candidates of all algorithms that can run the call.
-std::vector<Candidate> candidates_for(const Call& call, const Hosts& hosts, bool commutative,
+std::vector<Candidate> candidates_for(const Call& call, const Hosts& hosts, SumOrder order,
                                       const LinkModel& model);
 
 /// The candidate with the least predicted time, or the first of several. Without candidates, one

@@ -23,9 +23,9 @@ bool has_first_choice(const Call& call, const Hosts& hosts, const LinkModel& mod
 }
 
 /// The candidate with the least predicted time, or the best reproducible one if it is predicted to
-/// take about as long, or if first calls run by such a one. Many candidates are reproducible, so
-/// that tuning can find the fastest of them. The user's setting for tuning makes no difference
-/// here, as results must not depend on it.
+/// take about as long, or if first calls run by such a one. Where several algorithms are
+/// reproducible, tuning can find the fastest of them. The user's setting for tuning makes no
+/// difference here, as results must not depend on it.
 Candidate preferred(std::vector<Candidate> candidates, const Call& call, const Hosts& hosts,
                     const LinkModel& model) {
   const Candidate best = best_of(candidates);
@@ -36,7 +36,9 @@ Candidate preferred(std::vector<Candidate> candidates, const Call& call, const H
   std::erase_if(candidates,
                 [&](const Candidate& c) { return !is_reproducible(*c.algorithm, call); });
   const Candidate other = best_of(candidates);
-  const bool in_reach = other.nanoseconds <= about_as_long * best.nanoseconds;
+  const bool several = std::ranges::any_of(
+      candidates, [&](const Candidate& c) { return c.algorithm != other.algorithm; });
+  const bool in_reach = several && other.nanoseconds <= about_as_long * best.nanoseconds;
   return other.algorithm && (in_reach || has_first_choice(call, hosts, model)) ? other : best;
 }
 
@@ -75,9 +77,9 @@ std::vector<Candidate> worth_measuring(const Candidate& best, const std::vector<
 /// one, only reproducible ones may follow: to predict the others, too, would take three times as
 /// long, in the path of a short call.
 // measured: docs/lab-notebook.md#short-trials
-std::vector<const Algorithm*> worth_predicting(const Call& call, const Hosts& hosts,
+std::vector<const Algorithm*> worth_predicting(const Call& call, const Hosts& hosts, SumOrder order,
                                                const LinkModel& model) {
-  std::vector<const Algorithm*> all = able(call, hosts, true);
+  std::vector<const Algorithm*> all = able(call, hosts, order);
   if (has_first_choice(call, hosts, model))
     std::erase_if(all, [&](const Algorithm* each) { return !is_reproducible(*each, call); });
   return all;
@@ -86,9 +88,9 @@ std::vector<const Algorithm*> worth_predicting(const Call& call, const Hosts& ho
 /// The candidate that a rule asks for, or one of the same algorithm where its protocol is not
 /// possible; none if the algorithm cannot run such calls.
 std::optional<Choice> ruled(const AlgorithmRules::Rule& rule, const Call& call, const Hosts& hosts,
-                            bool commutative, const LinkModel& model) {
+                            SumOrder order, const LinkModel& model) {
   if (hosts.ranks() > rule.algorithm->max_ranks) return std::nullopt;
-  if (!commutative && !rule.algorithm->guarantees.ordered) return std::nullopt;
+  if (obstacle(*rule.algorithm, order) != Obstacle::none) return std::nullopt;
   Candidate candidate =
       best_of(untuned(candidates_of(*rule.algorithm, hosts, call, model, rule.protocol)));
   const bool as_asked = candidate.algorithm != nullptr;
@@ -100,11 +102,11 @@ std::optional<Choice> ruled(const AlgorithmRules::Rule& rule, const Call& call, 
 }
 
 std::optional<Choice> ruled(const AlgorithmRules& rules, const Call& call, const Hosts& hosts,
-                            bool commutative, const LinkModel& model) {
+                            SumOrder order, const LinkModel& model) {
   const RuledCall asked = ruled_call(call, hosts);
   for (const AlgorithmRules::Rule& rule : rules.all())
     if (rule.matches(asked))
-      if (auto choice = ruled(rule, call, hosts, commutative, model)) return choice;
+      if (auto choice = ruled(rule, call, hosts, order, model)) return choice;
   return std::nullopt;
 }
 
@@ -117,11 +119,11 @@ MeasuredCell measured_cell(const MeasuredTimes* measured, const Call& call, cons
 /// The fastest measured way that can run. Where the model's choice is reproducible, so is this one:
 /// a profile does not change results then.
 const MeasuredWay* fastest_possible(const MeasuredCell& cell, const Call& call, const Hosts& hosts,
-                                    bool commutative, const LinkModel& model,
+                                    SumOrder order, const LinkModel& model,
                                     const Candidate& by_model) {
   const auto runs = [&](const MeasuredWay& way) {
     const Algorithm& algorithm = *way.algorithm;
-    return obstacle(algorithm, hosts, commutative) == Obstacle::none &&
+    return obstacle(algorithm, hosts, order) == Obstacle::none &&
            obstacle(algorithm, way.protocol, hosts, call, model, true) == Obstacle::none &&
            (!is_reproducible(*by_model.algorithm, call) || is_reproducible(algorithm, call));
   };
@@ -132,11 +134,11 @@ const MeasuredWay* fastest_possible(const MeasuredCell& cell, const Call& call, 
 /// The fastest of what was measured, or the model's choice where that is slower by no more than
 /// noise.
 std::optional<Choice> measured_choice(const MeasuredTimes* measured, const Call& call,
-                                      const Hosts& hosts, bool commutative, const LinkModel& model,
+                                      const Hosts& hosts, SumOrder order, const LinkModel& model,
                                       const Candidate& by_model) {
   const MeasuredCell cell = measured_cell(measured, call, hosts);
   if (!cell.decides()) return std::nullopt;
-  const MeasuredWay* way = fastest_possible(cell, call, hosts, commutative, model, by_model);
+  const MeasuredWay* way = fastest_possible(cell, call, hosts, order, model, by_model);
   if (!way) return std::nullopt;
   const MeasuredWay usual{by_model.algorithm, by_model.protocol};
   const auto same = std::ranges::find_if(
@@ -166,6 +168,18 @@ std::string reason_of(const Candidate& winner, const std::vector<Candidate>& can
       "predicted {:.2f} us; it is chosen because its result is bitwise reproducible, which that of "
       "{} with {:.2f} us is not",
       winner.nanoseconds / 1000, fastest.algorithm->name, fastest.nanoseconds / 1000);
+}
+
+std::string_view need_of(SumOrder order) {
+  switch (order) {
+    case SumOrder::any:
+      break;
+    case SumOrder::ranks:
+      return " with an operation that is not commutative";
+    case SumOrder::one_reduction:
+      return " with reproducible sums: leave CAPSTAN_REPRODUCIBLE at run for such calls";
+  }
+  return "";
 }
 
 Decision decided(Choice choice, Source source, std::vector<Candidate> candidates) {
@@ -220,26 +234,25 @@ std::string_view name_of(Source source) {
   return names[static_cast<std::size_t>(source)];
 }
 
-Decision decide(const Call& call, const Hosts& hosts, const AlgorithmRules& rules, bool commutative,
+Decision decide(const Call& call, const Hosts& hosts, const AlgorithmRules& rules, SumOrder order,
                 const LinkModel& model, const MeasuredTimes* measured) {
-  if (auto choice = ruled(rules, call, hosts, commutative, model))
+  if (auto choice = ruled(rules, call, hosts, order, model))
     return decided(std::move(*choice), Source::rule, {});
-  auto candidates = untuned(candidates_for(call, hosts, commutative, model));
+  auto candidates = untuned(candidates_for(call, hosts, order, model));
   const Candidate winner = preferred(candidates, call, hosts, model);
   if (!winner.algorithm)
-    throw InvalidArgument(
-        fmt::format("no {} algorithm runs on {} ranks{}", name_of(call.collective), hosts.ranks(),
-                    commutative ? "" : " with an operation that is not commutative"));
-  if (auto choice = measured_choice(measured, call, hosts, commutative, model, winner))
+    throw InvalidArgument(fmt::format("no {} algorithm runs on {} ranks{}",
+                                      name_of(call.collective), hosts.ranks(), need_of(order)));
+  if (auto choice = measured_choice(measured, call, hosts, order, model, winner))
     return decided(std::move(*choice), Source::profile, std::move(candidates));
   Choice choice = chosen(winner);
   choice.reason = reason_of(winner, candidates) + doubt_about(measured, call, hosts);
   return decided(std::move(choice), Source::model, std::move(candidates));
 }
 
-Choice choose(const Call& call, const Hosts& hosts, const AlgorithmRules& rules, bool commutative,
+Choice choose(const Call& call, const Hosts& hosts, const AlgorithmRules& rules, SumOrder order,
               const LinkModel& model, const MeasuredTimes* measured) {
-  return decide(call, hosts, rules, commutative, model, measured).choice;
+  return decide(call, hosts, rules, order, model, measured).choice;
 }
 
 std::optional<Choice> first_choice(const Call& call, const Hosts& hosts, const LinkModel& model) {
@@ -247,7 +260,7 @@ std::optional<Choice> first_choice(const Call& call, const Hosts& hosts, const L
   if (!has_first_choice(call, hosts, model)) return std::nullopt;
   const Bytes bytes = call.extent(hosts.ranks());
   Candidate best;
-  for (const Algorithm* algorithm : able(call, hosts, true)) {
+  for (const Algorithm* algorithm : able(call, hosts, SumOrder::any)) {
     if (!is_reproducible(*algorithm, call)) continue;
     Predictor predictor{*algorithm, hosts, call, model};
     for (const Protocol protocol : {Protocol::inline_packets, Protocol::staged}) {
@@ -267,9 +280,9 @@ std::optional<Choice> first_choice(const Call& call, const Hosts& hosts, const L
 }
 
 std::vector<Choice> tuning_candidates(const Call& call, const Hosts& hosts, const LinkModel& model,
-                                      Bytes block) {
+                                      Bytes block, SumOrder order) {
   std::vector<Candidate> others =
-      candidates_of(worth_predicting(call, hosts, model), hosts, call, model);
+      candidates_of(worth_predicting(call, hosts, order, model), hosts, call, model);
   const Candidate chosen_untuned = preferred(untuned(others), call, hosts, model);
   std::erase_if(others, [&](const Candidate& other) {
     return !agree(*other.algorithm, *chosen_untuned.algorithm, call);

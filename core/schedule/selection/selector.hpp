@@ -44,15 +44,15 @@ struct Decision {
 /// else by the least predicted time. Among calls that may be tuned, a candidate whose result is
 /// bitwise reproducible is preferred, as others then give the same result: unless it is predicted
 /// to take 1.5 times as long (2 times in packets). A pure function of its arguments, so that all
-/// ranks decide alike. When `commutative` is false, only algorithms that keep the order of ranks
-/// are candidates. Throws InvalidArgument when none is left.
+/// ranks decide alike. Only algorithms that add in the `order` asked for are candidates. Throws
+/// InvalidArgument when none is left.
 Decision decide(const Call& call, const Hosts& hosts, const AlgorithmRules& rules,
-                bool commutative = true, const LinkModel& model = {},
+                SumOrder order = SumOrder::any, const LinkModel& model = {},
                 const MeasuredTimes* measured = nullptr);
 
 /// The choice alone.
 Choice choose(const Call& call, const Hosts& hosts, const AlgorithmRules& rules,
-              bool commutative = true, const LinkModel& model = {},
+              SumOrder order = SumOrder::any, const LinkModel& model = {},
               const MeasuredTimes* measured = nullptr);
 
 inline constexpr std::uint64_t shorter_blocks = 4;  ///< times shorter than usual, in tuning
@@ -68,6 +68,6 @@ std::optional<Choice> first_choice(const Call& call, const Hosts& hosts, const L
 /// Staged calls in blocks, of `block` bytes usually, may be faster in shorter blocks, of which the
 /// model knows nothing.
 std::vector<Choice> tuning_candidates(const Call& call, const Hosts& hosts, const LinkModel& model,
-                                      Bytes block);
+                                      Bytes block, SumOrder order = SumOrder::any);
 
 }  // namespace capstan

@@ -12,9 +12,9 @@ namespace {
 /// Fills in the ways of a survey.
 class Surveyor {
  public:
-  Surveyor(const Call& call, const Hosts& hosts, bool commutative, const LinkModel& model,
+  Surveyor(const Call& call, const Hosts& hosts, SumOrder order, const LinkModel& model,
            const MeasuredTimes* measured, Decision& decision)
-      : call_(call), hosts_(hosts), commutative_(commutative), model_(model), decision_(decision) {
+      : call_(call), hosts_(hosts), order_(order), model_(model), decision_(decision) {
     if (measured && is_measured_kind(call))
       cell_ =
           measured->at(call.collective, hosts.ranks(), hosts.count(), call.extent(hosts.ranks()));
@@ -35,7 +35,7 @@ class Surveyor {
   }
 
   void add_ways_of(const Algorithm& algorithm, std::vector<SurveyedWay>& ways) {
-    const Obstacle in_all = obstacle(algorithm, hosts_, commutative_);
+    const Obstacle in_all = obstacle(algorithm, hosts_, order_);
     const bool runs = in_all == Obstacle::none;
     const bool asked_for =
         decision_.source == Source::rule && decision_.choice.algorithm == &algorithm;
@@ -99,7 +99,7 @@ class Surveyor {
 
   const Call& call_;
   const Hosts& hosts_;
-  const bool commutative_;
+  const SumOrder order_;
   const LinkModel& model_;
   const Decision& decision_;
   MeasuredCell cell_{};
@@ -107,15 +107,15 @@ class Surveyor {
 
 /// The rules before the one that decides, which match and cannot be followed.
 std::vector<std::string> passed_over(const AlgorithmRules& rules, const Call& call,
-                                     const Hosts& hosts, bool commutative, const Choice& choice,
+                                     const Hosts& hosts, SumOrder order, const Choice& choice,
                                      Source source) {
   std::vector<std::string> passed;
   for (const AlgorithmRules::Rule& rule : rules.all()) {
     if (!rule.matches(ruled_call(call, hosts))) continue;
     if (source == Source::rule && rule.algorithm == choice.algorithm) break;
-    const Obstacle found = hosts.ranks() > rule.algorithm->max_ranks ? Obstacle::ranks
-                           : !commutative                            ? Obstacle::order
-                                                                     : Obstacle::none;
+    const Obstacle found = hosts.ranks() > rule.algorithm->max_ranks
+                               ? Obstacle::ranks
+                               : obstacle(*rule.algorithm, order);
     if (found != Obstacle::none)
       passed.push_back(fmt::format("{}: {}", rule.text, why(found, *rule.algorithm)));
   }
@@ -124,12 +124,12 @@ std::vector<std::string> passed_over(const AlgorithmRules& rules, const Call& ca
 
 }  // namespace
 
-Survey survey(const Call& call, const Hosts& hosts, const AlgorithmRules& rules, bool commutative,
+Survey survey(const Call& call, const Hosts& hosts, const AlgorithmRules& rules, SumOrder order,
               const LinkModel& model, const MeasuredTimes* measured) {
-  Survey all{decide(call, hosts, rules, commutative, model, measured), {}, {}};
-  all.ways = Surveyor{call, hosts, commutative, model, measured, all.decision}.ways();
+  Survey all{decide(call, hosts, rules, order, model, measured), {}, {}};
+  all.ways = Surveyor{call, hosts, order, model, measured, all.decision}.ways();
   all.rules_passed_over =
-      passed_over(rules, call, hosts, commutative, all.decision.choice, all.decision.source);
+      passed_over(rules, call, hosts, order, all.decision.choice, all.decision.source);
   return all;
 }
 

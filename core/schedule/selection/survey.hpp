@@ -28,7 +28,7 @@ struct Survey {
 };
 
 /// A pure function of its arguments; see decide().
-Survey survey(const Call& call, const Hosts& hosts, const AlgorithmRules& rules, bool commutative,
+Survey survey(const Call& call, const Hosts& hosts, const AlgorithmRules& rules, SumOrder order,
               const LinkModel& model, const MeasuredTimes* measured);
 
 }  // namespace capstan

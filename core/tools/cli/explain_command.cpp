@@ -27,6 +27,7 @@ struct ExplainOptions {
   int root = 0;
   std::string rules, profile;
   bool in_order = false;
+  std::string reproducible;
   std::string json;
   int schedule = -1;
   std::string svg, chart, topology, fabric;
@@ -53,12 +54,14 @@ Question question_of(const ExplainOptions& options) {
   Settings settings = Settings::from_environment();
   if (!options.rules.empty()) settings.algorithm = options.rules;
   if (!options.profile.empty()) settings.profile = options.profile;
+  if (!options.reproducible.empty()) settings.set("reproducible", options.reproducible);
   const Hosts hosts = hosts_of(options);
   Question question{.call = call_of(options, hosts.ranks()),
                     .machine = expected_machine(hosts, settings),
                     .rules = rules_of(settings, hosts),
                     .model = {},
-                    .commutative = !options.in_order};
+                    .commutative = !options.in_order,
+                    .reproducible = settings.reproducible};
   question.model = link_model(question.machine, settings);
   question.autotuned =
       question.machine.autotunes && may_be_tuned(question.call, hosts, question.model);
@@ -69,7 +72,7 @@ Question question_of(const ExplainOptions& options) {
 int explain_cluster(const CLI::App& command, const ExplainOptions& options,
                     const std::vector<std::string>& arguments) {
   refuse_options(
-      command, {"--hosts", "--rules", "--profile", "--in-order", "--schedule"},
+      command, {"--hosts", "--rules", "--profile", "--in-order", "--reproducible", "--schedule"},
       "not with --topology or --fabric, which simulate a cluster that is not here: leave "
       "out one of them");
   if (options.ranks < 2)
@@ -173,6 +176,9 @@ void add_explain_command(CLI::App& app, int& status, const std::vector<std::stri
       ->capture_default_str();
   command->add_flag("--in-order", options->in_order,
                     "The operation is not commutative: ranks keep their order");
+  command->add_option("--reproducible", options->reproducible,
+                      "What the bits of sums do not depend on: run, shape, placement or "
+                      "rank_order (default: that of CAPSTAN_REPRODUCIBLE)");
   command->add_option("--rules", options->rules, "Rules instead of those of CAPSTAN_ALGORITHM");
   command->add_option("--profile", options->profile, "A profile instead of the usual one, or none");
   add_json_option(*command, options->json);

@@ -201,6 +201,7 @@ static void algorithms(void) {
   REFUSED(capstan_add_schedules("/proc/there/is/no/such.json"));
   capstan_communicator* made = NULL;
   REFUSED(capstan_with_algorithm(world, NULL, &made));
+  REFUSED(capstan_with_reproducible(world, CAPSTAN_REPRODUCIBLE_RANK_ORDER + 1, &made));
   CHECK(capstan_with_algorithm(world, "broadcast:nobody", &made) != CAPSTAN_OK);
   CHECK(strstr(capstan_last_error(), "choose one of flat") != NULL);
   CHECK(made == NULL);

@@ -134,4 +134,9 @@ void algorithms_of_the_program(capstan_communicator* world) {
   OK(capstan_run(made, &request));
   for (int32_t i = 0; i < 4; ++i) CHECK(data[i] == i + 7);
   OK(capstan_destroy(made));
+  OK(capstan_with_reproducible(world, CAPSTAN_REPRODUCIBLE_RANK_ORDER, &made));
+  float big[2] = {rank == 0 ? 1e8F : 1.0F, 0};
+  OK(capstan_all_reduce(made, big, big, 2, CAPSTAN_F32, CAPSTAN_SUM));
+  CHECK(big[0] == 1e8F);
+  OK(capstan_destroy(made));
 }

@@ -329,6 +329,11 @@ def groups(comm: cs.Communicator) -> None:
     half.all_reduce(x)
     expect(x, combined("sum", [data(rank, 8) for rank in members]))
     half.close()
+    kept = comm.with_reproducible("rank_order")
+    x = data(comm.rank, 8)
+    kept.all_reduce(x)
+    expect(x, combined("sum", [data(rank, 8) for rank in range(comm.size)]))
+    kept.close()
     first = comm.subgroup([0])
     assert (first is not None) == (comm.rank == 0)
     if first is not None:

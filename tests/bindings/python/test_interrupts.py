@@ -88,6 +88,7 @@ CALLS = {
     "Communicator.send": lambda c: c.send(ones(1 << 20), to=1),
     "Communicator.send_object": lambda c: c.send_object(bytes(1 << 20), to=1),
     "Communicator.split": lambda c: c.split(0),
+    "Communicator.with_reproducible": lambda c: c.with_reproducible("shape"),
     "Communicator.subgroup": lambda c: c.subgroup([0, 1]),
     "Work.wait": lambda c: c.barrier(wait=False).wait(),
     "Work.wait, in asyncio": lambda c: asyncio.run(awaited(c)),

@@ -17,11 +17,13 @@ struct Question {
   AlgorithmRules rules;
   LinkModel model;
   bool commutative = true;
+  Reproducible reproducible = Reproducible::run;
   bool autotuned = false;  ///< the first calls try several candidates
 
   const Hosts& hosts() const { return machine.hosts; }
   Survey answer() const {
-    return survey(call, hosts(), rules, commutative, model, machine.measured.get());
+    const SumOrder order = needed_order(call, commutative, reproducible);
+    return survey(call, hosts(), rules, order, model, machine.measured.get());
   }
 };
 

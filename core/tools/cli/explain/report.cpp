@@ -80,6 +80,19 @@ nlohmann::json to_json(const SurveyedWay& way) {
   return json;
 }
 
+/// The cost of reproducible sums, where they are asked for.
+std::string bits_text(const Question& question, const Survey& survey) {
+  if (question.reproducible == Reproducible::run || !rounds(question.call)) return "";
+  Question other = question;
+  other.reproducible = Reproducible::run;
+  const Choice any = other.answer().decision.choice;
+  return fmt::format(
+      "bits:     {}, as asked; expected to take {:.2f} times as long as {}, the "
+      "choice without\n",
+      name_of(question.reproducible), survey.decision.choice.nanoseconds / any.nanoseconds,
+      any.algorithm->name);
+}
+
 }  // namespace
 
 std::string to_text(const Question& question, const Survey& survey) {
@@ -93,6 +106,7 @@ std::string to_text(const Question& question, const Survey& survey) {
       fmt::format("because:  {}\ndecided by: {}\n", choice.reason, source_text(question, survey));
   if (rounds(question.call) && !choice.algorithm->guarantees.same_sums)
     text += "bits:     ranks add in different orders: refused unless CAPSTAN_SAME_BITS=0\n";
+  text += bits_text(question, survey);
   for (const std::string& rule : survey.rules_passed_over)
     text += fmt::format("a rule cannot be followed: {}\n", rule);
   const perf::Table table = candidates_table();
@@ -120,6 +134,8 @@ nlohmann::json to_json(const Question& question, const Survey& survey) {
           {"protocol", word_for(choice.protocol)},
           {"times_shorter_blocks", choice.times_shorter},
           {"same_sums", choice.algorithm->guarantees.same_sums},
+          {"reproducible", name_of(question.reproducible)},
+          {"rank_ordered_sum", choice.algorithm->guarantees.rank_ordered_sum},
           {"reason", choice.reason},
           {"decided_by", name_of(survey.decision.source)},
           {"source", source_text(question, survey)},

@@ -48,7 +48,7 @@ MeasuredCell CellClock::predicted() const {
   const LinkModel model = link_model(engine_.machine(), engine_.settings());
   MeasuredCell cell{checked_.call.collective, hosts.ranks(), hosts.count(),
                     checked_.call.extent(hosts.ranks())};
-  for (const Candidate& each : candidates_for(checked_.call, hosts, true, model))
+  for (const Candidate& each : candidates_for(checked_.call, hosts, SumOrder::any, model))
     cell.ways.push_back({each.algorithm, each.protocol, 1, each.nanoseconds});
   return cell;
 }
