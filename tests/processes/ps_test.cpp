@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/processes/processes.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace capstan {
 namespace {
@@ -92,6 +93,26 @@ TEST(Ps, RefusesAProcessThatIsInNoJob) {
   const auto result = run_command({CAPSTAN_PROGRAM, "ps", fmt::to_string(::getpid())});
   EXPECT_EQ(result.status, 2) << result.output;
   EXPECT_THAT(result.output, HasSubstr("is no rank of a job that can be read"));
+}
+
+/// Without being asked, at a tenth of the time-out: one line of the whole job.
+TEST(LongWaits, AreToldByThemselvesOnce) {
+  const test::TemporaryFolder folder;
+  const std::string script =
+      "{ \"$CAPSTAN\" run -n 3 --grace 0.1 -- \"$WORKER\" hang sleeps told "
+      ">/dev/null 2>\"$TOLD\" & }; job=$!; "
+      "for look in $(seq 600); do grep -q waited \"$TOLD\" && break; sleep 0.1; done; "
+      "sleep 1; kill -TERM $job; wait $job; grep waited \"$TOLD\"";
+  const auto result = run_command({"bash", "-c", script}, {{"CAPSTAN", CAPSTAN_PROGRAM},
+                                                           {"WORKER", WORKER_PROGRAM},
+                                                           {"TOLD", folder / "lines"},
+                                                           {"CAPSTAN_TIMEOUT", "100"}});
+  EXPECT_EQ(occurrences(result.output, " has waited 1"), 1) << result.output;
+  EXPECT_THAT(result.output,
+              HasSubstr("rank 0 has waited 10 of the 100 s of CAPSTAN_TIMEOUT: rank 1 "
+                        "(host "));
+  EXPECT_THAT(result.output, HasSubstr("does nothing for barrier"));
+  EXPECT_THAT(result.output, HasSubstr("`capstan ps "));
 }
 
 }  // namespace

@@ -6,8 +6,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <latch>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "tests/ranks/thread_world.hpp"
 
@@ -257,6 +259,29 @@ TEST_P(NamingVariants, OperationsAndCountsAreNamed) {
                     world.all_gather_v(mine, all, counts);
                   },
                   {"counts 1, 2, 3 of i32", "counts 1, 2, 4 of i32", "the count of rank 2 is "});
+}
+
+/// Programs wait in slices to look for signals meanwhile, as Python's do. However short slices are,
+/// their rank tells what it waits for, and does not take it back between them.
+TEST(WaitsInSlices, AreToldByTheirRank) {
+  std::atomic<bool> seen = false;
+  on_threads(2, bounded_settings(), [&](Communicator& world) {
+    int number = 0;
+    if (world.rank() == 0) {
+      const Work work = world.start_receive(std::span{&number, 1}, 1, 5);
+      while (!seen) work.wait_for(1ms);
+      return work.wait();
+    }
+    const Deadline limit = Deadline::in(30s);
+    for (int in_a_row = 0; in_a_row < 20 && !limit.expired();) {
+      const bool told = world.report().find("rank 0: waits for") != std::string::npos;
+      in_a_row = told ? in_a_row + 1 : 0;
+      std::this_thread::sleep_for(1ms);
+    }
+    EXPECT_FALSE(limit.expired()) << world.report();
+    seen = true;
+    world.send(std::span<const int>{&number, 1}, 0, 5);
+  });
 }
 
 }  // namespace

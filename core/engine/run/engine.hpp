@@ -212,6 +212,7 @@ class Engine {
   class Judge;
   void check_peers();
   void check_tasks(Time now);
+  void warn_of_long_wait(Time now);
   template <class Calls>
   void check_call(Calls& calls, const Executor::Report& report, const Wait& wait, Time now);
   void check_departures(const Executor::Report& report, Wait own, Time now);
@@ -273,6 +274,7 @@ class Engine {
 
   std::uint64_t seen_progress_ = 0;
   Time stalled_since_{};
+  bool has_warned_ = false;  // of the wait that lasts
   Losses losses_;
   struct Probe {
     Messages::MessageTransfer wanted;

@@ -53,6 +53,7 @@ void Engine::check(Time now) {
       Judge judge{*this, now};
       messages_.check(now, judge);
     }
+    if (!failure_) warn_of_long_wait(now);
   } catch (const Error& error) {
     fail(Failure::of(error));
   }

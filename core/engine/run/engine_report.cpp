@@ -1,15 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Reports of the engine about itself and its peers, on demand.
+// Reports of the engine about itself and its peers: on demand, and of waits that last.
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <ranges>
+#include <utility>
 
 #include "core/engine/run/engine.hpp"
 #include "core/engine/run/progress.hpp"
+#include "core/platform/net/log.hpp"
 
 namespace capstan {
+namespace {
+
+/// A wait that lasts for a tenth of the time-out, but not one that programs meet every day.
+std::chrono::milliseconds suspicious(std::chrono::milliseconds timeout) {
+  return std::max<std::chrono::milliseconds>(timeout / 10, std::chrono::seconds{10});
+}
+
+}  // namespace
+
+/// Once for each such wait, by the lowest of the ranks that wait: one line for the whole job.
+void Engine::warn_of_long_wait(Time now) {
+  Wait own = wait(now);
+  if (own.kind == Wait::Kind::none || own.waited < suspicious(settings_.timeout)) {
+    has_warned_ = false;
+    return;
+  }
+  const WaitBoard& waits = progress_->waits();
+  const auto waits_too = [&](int rank) {
+    return waits.seen(Rank{rank}).wait.kind != Wait::Kind::none;
+  };
+  const auto lower = std::views::iota(0, world_rank(self_).value());
+  if (has_warned_ || std::ranges::any_of(lower, waits_too)) return;
+  has_warned_ = true;
+  const auto seconds = [](std::chrono::milliseconds time) { return time.count() / 1000.0; };
+  const auto waited = seconds(own.waited);
+  const Diagnosis diagnosis = diagnose(std::move(own), now);
+  log().warn(
+      "rank {} has waited {:.0f} of the {:g} s of CAPSTAN_TIMEOUT: {}: {}; `capstan ps {}` shows "
+      "all "
+      "ranks of this host",
+      world_rank(self_).value(), waited, seconds(settings_.timeout), diagnosis.verdict(),
+      diagnosis.advice(), ::getpid());
+}
 
 StateReport Engine::state_report() {
   const Progress::Lock lock{*progress_};

@@ -221,7 +221,10 @@ bool Progress::drive(const std::function<bool()>& done, Deadline deadline) {
         continue;
       }
       if (done()) break;
-      if (deadline.expired()) return false;
+      if (deadline.expired()) {
+        backoff.ends_early();
+        return false;
+      }
       serve(&turn);
       backoff.pause(deadline);
     }

@@ -174,7 +174,8 @@ class Progress final : public Driver,
   std::size_t announced_ = 0;  // of ended_
   std::optional<Ended> next_ended();
 
-  std::atomic<Clock::time_point> check_due_{};  // in advance()
+  std::atomic<Clock::time_point> check_due_{};        // in advance()
+  std::atomic<Clock::time_point> due_after_slice_{};  // of a wait that has ended early
   SharedCore core_;
 
   std::atomic<bool> threaded_ = false;

@@ -81,10 +81,17 @@ Progress::Turn::Away::~Away() {
   if (turn_ && !turn_->progress_.is_inherited()) turn_->take_again();
 }
 
+void Progress::Backoff::ends_early() {
+  progress_.due_after_slice_ = progress_.tells_waits_ ? Clock::now() : check_due_;
+}
+
 void Progress::Backoff::pause(Deadline deadline) {
   const auto now = Clock::now();
   if (since_ == Clock::time_point{}) since_ = now;
-  if (check_due_ == Clock::time_point{}) check_due_ = now + check_interval;
+  if (check_due_ == Clock::time_point{}) {
+    const auto due = progress_.due_after_slice_.exchange({});
+    check_due_ = due == Clock::time_point{} ? now + check_interval : due;
+  }
   if (now > check_due_) check_due_ = progress_.check(&turn_);
   if (now - since_ > yield_before_sleep) {
     const auto several = progress_.drivers_.load() > 1;
