@@ -64,6 +64,8 @@ TEST(Export, VerifySaysWhatIsWrongWithAFile) {
   const auto json = folder.run("capstan verify ring.json --json");
   EXPECT_EQ(json.status, 0);
   EXPECT_THAT(json.output, HasSubstr("\"ok\": true"));
+  EXPECT_THAT(folder.run("capstan verify ring.json").output,
+              HasSubstr("its sums are not reproducible"));
   EXPECT_THAT(folder.run("capstan verify ring.json --ranks 4").output,
               HasSubstr("--ranks: a schedule file says that itself"));
   const auto cut = folder.run("head -c 700 ring.json > cut.json; capstan verify cut.json");

@@ -86,6 +86,7 @@ class Prover {
           flaw_of(finding, name_of_case(algorithm_, hosts_, shape,
                                         fmt::format("{}{}", in_place ? "in place, " : "", form))));
     proof_.same_sums = proof_.same_sums && result.results.same_sums;
+    proof_.rank_ordered_sum = proof_.rank_ordered_sum && result.results.rank_ordered_sum;
   }
 
   const Algorithm& algorithm_;
@@ -164,6 +165,7 @@ AlgorithmProof& AlgorithmProof::operator+=(AlgorithmProof&& other) {
   proofs += other.proofs;
   std::ranges::move(other.findings, std::back_inserter(findings));
   same_sums = same_sums && other.same_sums;
+  rank_ordered_sum = rank_ordered_sum && other.rank_ordered_sum;
   return *this;
 }
 

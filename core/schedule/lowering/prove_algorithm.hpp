@@ -48,6 +48,8 @@ struct AlgorithmProof {
   std::vector<AlgorithmFlaw> findings{};
   /// Whether all ranks add in the same order: see Guarantees.
   bool same_sums = true;
+  /// Whether each sum is one reduction in the order of ranks: see Guarantees.
+  bool rank_ordered_sum = true;
 
   bool ok() const { return findings.empty(); }
   std::vector<std::string> texts() const;

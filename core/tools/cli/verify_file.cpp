@@ -30,6 +30,7 @@ int verify_file(const std::string& path, const std::string& json) {
                     {"proofs", proof.proofs},
                     {"ok", proof.ok()},
                     {"same_sums", proof.same_sums},
+                    {"rank_ordered_sum", reduces(set.collective) && proof.rank_ordered_sum},
                     {"findings", proof.texts()}});
   if (!prints_text(json)) return proof.ok() ? 0 : 1;
   perf::print_folded("{}: {}: {}, {} proofs\n", path, title_of(set),
@@ -40,6 +41,9 @@ int verify_file(const std::string& path, const std::string& json) {
         "    ranks add in different orders, so that floating-point results may differ in their "
         "last "
         "bits:\n    such sums are refused unless CAPSTAN_SAME_BITS=0\n");
+  if (proof.ok() && reduces(set.collective))
+    perf::print_folded("    its sums are {}: see docs/reproducibility.md\n",
+                       proof.rank_ordered_sum ? "reproducible" : "not reproducible");
   return proof.ok() ? 0 : 1;
 }
 
