@@ -77,8 +77,8 @@ constexpr Launcher slurm_pmix{
        })",  "SLURM_PROCID", "task 1: Killed", "more=--kill-on-bad-exit=0", true};
 
 /// Slurm's daemon on one host gives up after a few attempts to reach that on another, which may not
-/// have got a core yet: what its ranks put does not arrive then. It does not always say so, and a rank
-/// that asked waits for the answer in vain.
+/// have got a core yet: what its ranks put does not arrive then. It does not always say so, and a
+/// rank that asked waits for the answer in vain.
 bool daemons_met(const CommandResult& result) {
   return result.output.find("exceeded the retry limit") == std::string::npos &&
          result.output.find("left nothing with the launcher's PMIx within 60 s") ==

@@ -83,8 +83,7 @@ TEST(Nccl, CollectivesAreRight) {
             ASSERT_EQ(all[i], value_at(static_cast<int>(i / n), i % n));
           OK(ncclScatter(r == root ? wide.data() : nullptr, out.data(), n, ncclFloat, root, comm,
                          no_stream));
-          for (std::size_t i = 0; i < n; ++i)
-            ASSERT_EQ(out[i], value_at(root, rank * n + i));
+          for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(out[i], value_at(root, rank * n + i));
         }
       });
     }
