@@ -218,6 +218,24 @@ TEST(Reproducible, FilesRunWhereTheirSumsAreOneReduction) {
   });
 }
 
+/// Else each would choose for itself.
+TEST(Reproducible, RanksThatAskForDifferentLevelsAreTold) {
+  on_threads(3, bounded_settings(), [](Communicator& world) {
+    const auto ask = [&] {
+      static_cast<void>(
+          world.with_reproducible(world.rank() == 1 ? Reproducible::shape : Reproducible::run));
+    };
+    try {
+      ask();
+      ADD_FAILURE() << "rank " << world.rank();
+    } catch (const Mismatch& error) {
+      EXPECT_THAT(error.what(), HasSubstr("on all ranks"));
+    }
+    EXPECT_EQ(wrong_in<float>(world, Collective::all_reduce, 9, 0, false, 0), 0u)
+        << "the communicator goes on";
+  });
+}
+
 TEST(Reproducible, LevelsAreReadByName) {
   Settings settings;
   settings.set("reproducible", "rank_order");

@@ -230,6 +230,33 @@ std::optional<Member> make_group(Member& parent, const std::vector<Rank>& member
   return Member{std::move(group)};
 }
 
+/// The settings in which a twin differs from its parent. Of longer rules their beginning counts.
+struct TwinSettings {
+  std::uint32_t length = 0;
+  Reproducible promise = Reproducible::run;
+  char rules[251]{};
+
+  explicit TwinSettings(const Settings& settings)
+      : length(static_cast<std::uint32_t>(settings.algorithm.size())),
+        promise(settings.reproducible) {
+    settings.algorithm.copy(rules, sizeof rules - 1);
+  }
+  TwinSettings() = default;
+  bool operator==(const TwinSettings&) const = default;
+};
+
+/// Throws Mismatch on all ranks where they differ: each would run calls in its own way.
+void agree_on_twin(const Engine& engine, Exchange& exchange, const TwinSettings& own) {
+  const auto all = gather_answers(exchange, own, "settings", Purpose::twin);
+  for (const Rank rank : all_ranks(all.size()))
+    if (const TwinSettings& theirs = all[rank]; !(theirs == own))
+      throw Mismatch(fmt::format(
+          "rank {} asks for rules '{}' and sums of {}, and rank {} for '{}' and {}: pass "
+          "the same to with_algorithm and with_reproducible on all ranks",
+          engine.rank(), own.rules, name_of(own.promise), rank.value(), theirs.rules,
+          name_of(theirs.promise)));
+}
+
 }  // namespace
 
 std::optional<Member> make_group(Member& parent, const std::vector<Rank>& members,
@@ -248,6 +275,7 @@ Member make_twin(Member& parent, const Settings& settings) {
   std::vector<Rank> all;
   for (const Rank rank : all_ranks(parent.engine->size())) all.push_back(rank);
   CollectiveExchange exchange{*parent.engine};
+  agree_on_twin(*parent.engine, exchange, TwinSettings{settings});
   return *make_group(parent, all, settings, {exchange, false, Purpose::twin});
 }
 
