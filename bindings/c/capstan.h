@@ -478,8 +478,13 @@ CAPSTAN_C_API capstan_status capstan_start_all_to_all_v(capstan_communicator* co
                                                         const size_t* receive_counts,
                                                         capstan_type type, capstan_work** work);
 
-/* Any collective, with what the functions above have no arguments for: operations of the program
- * and scaled sums. Lengths as above: `count`, or `counts` in the _v forms. */
+/* Any collective, with what the functions above have no arguments for: operations of the program,
+ * scaled sums, and streams of devices. Lengths as above: `count`, or `counts` in the _v forms.
+ *
+ * A call with a stream begins when what is in the stream by then is done, and the stream continues
+ * when the call has ended: capstan_run() returns at once. Buffers are memory of the stream's
+ * device. The first call with a stream is collective. CUDA's default stream is (void*)1. Persistent
+ * calls take none. */
 typedef struct capstan_request {
   size_t size;
   capstan_collective collective;
@@ -494,6 +499,7 @@ typedef struct capstan_request {
   const capstan_operation* operation; /* instead of op */
   int32_t scales;                     /* 1: a sum of inputs times each rank's own factor */
   double factor;
+  void* stream; /* a cudaStream_t or hipStream_t, in whose order it runs; null: none */
 } capstan_request;
 #define CAPSTAN_REQUEST_INIT CAPSTAN_INIT(capstan_request)
 CAPSTAN_C_API capstan_status capstan_run(capstan_communicator* communicator,
@@ -590,6 +596,10 @@ CAPSTAN_C_API capstan_status capstan_exchange(capstan_communicator* communicator
 CAPSTAN_C_API capstan_status capstan_start_exchange(capstan_communicator* communicator,
                                                     const capstan_message* messages, size_t count,
                                                     capstan_work** work);
+/* The same in the order of a stream, as capstan_run() with one: returns at once. */
+CAPSTAN_C_API capstan_status capstan_exchange_in_stream(capstan_communicator* communicator,
+                                                        const capstan_message* messages,
+                                                        size_t count, void* stream);
 /* The message that a receive would get: waits for it, or sets *found to 0 when there is none now.
  */
 CAPSTAN_C_API capstan_status capstan_probe(capstan_communicator* communicator, int32_t source,

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "bindings/c/handles.hpp"
+#include "capstan/async/streams.hpp"
 
 using namespace capstan::c;
 using capstan::Elements;
@@ -107,6 +108,16 @@ capstan_status capstan_start_exchange(capstan_communicator* communicator,
                                       const capstan_message* messages, size_t count,
                                       capstan_work** work) {
   return give_work(work, [&] { return start(communicator, messages, count); });
+}
+
+capstan_status capstan_exchange_in_stream(capstan_communicator* communicator,
+                                          const capstan_message* messages, size_t count,
+                                          void* stream) {
+  return guarded([&] {
+    if (!stream) refuse("stream is null: pass a stream, or call capstan_exchange()");
+    auto& own = of(communicator).communicator;
+    own.streams().on(stream).exchange(to_messages(messages, count));
+  });
 }
 
 capstan_status capstan_probe(capstan_communicator* communicator, int32_t source, int32_t tag,

@@ -87,14 +87,14 @@ std::string explanation(const Communicator& communicator, const Request& request
   const std::string text = communicator.explain(request);
   if (format == CAPSTAN_TEXT) return text;
   if (format != CAPSTAN_JSON) refuse("the format {} does not exist", format);
-  return nlohmann::json{{"collective", name_of(request.collective)},
-                        {"type", name_of(request.type)},
-                        {"input_count", request.input_count.value()},
-                        {"output_count", request.output_count.value()},
-                        {"ranks", communicator.size()},
-                        {"algorithm", communicator.algorithm(request)},
-                        {"explanation", text}}
-      .dump();
+  nlohmann::json json{{"collective", name_of(request.collective)},
+                      {"type", name_of(request.type)},
+                      {"input_count", request.input_count.value()},
+                      {"output_count", request.output_count.value()},
+                      {"ranks", communicator.size()},
+                      {"explanation", text}};
+  if (!request.stream) json["algorithm"] = communicator.algorithm(request);
+  return json.dump();
 }
 
 }  // namespace
@@ -121,6 +121,7 @@ Request to_request(const capstan_request& given, const Communicator& communicato
   request.input_count = input;
   request.output = given.output;
   request.output_count = output;
+  request.stream = given.stream;
   return request;
 }
 

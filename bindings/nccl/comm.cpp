@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "bindings/nccl/cuda.hpp"
-#include "bindings/nccl/retired.hpp"
 
 namespace capstan::nccl {
 namespace {
@@ -48,10 +47,6 @@ bool all_see_devices(Communicator& world) {
 
 }  // namespace
 
-Comm::~Comm() {
-  if (streams_) retire(std::move(streams_), std::move(world_));
-}
-
 void Comm::make(const Make& make, std::optional<bool> has_streams) {
   try {
     auto made = std::make_unique<Communicator>(make());
@@ -76,22 +71,15 @@ void Comm::open(Make how, bool in_background, std::optional<bool> has_streams) {
   }}.detach();
 }
 
-/// Communicators that have been destroyed may still hold parts of the device.
-std::shared_ptr<StreamCollectives> Comm::streams() {
-  Communicator& world = this->world();
-  const std::scoped_lock one_by_one{making_streams_};
-  if (streams_) return streams_;
-  await_retired(Deadline::in(std::chrono::seconds{5}));
-  auto made = std::make_shared<StreamCollectives>(world);
-  const std::scoped_lock lock{mutex_};
-  streams_ = made;
-  if (aborted_) streams_->abort("the communicator has been aborted");
+StreamCollectives& Comm::streams() {
+  StreamCollectives& made = world().streams();
+  streams_ = &made;
   return made;
 }
 
-bool Comm::is_idle() {
-  const std::scoped_lock lock{mutex_};
-  return !streams_ || streams_->is_idle();
+bool Comm::is_idle() const {
+  StreamCollectives* const streams = streams_;
+  return !streams || streams->is_idle();
 }
 
 ncclResult_t Comm::finalize() {
@@ -110,7 +98,7 @@ Communicator& Comm::world() {
   const std::scoped_lock lock{mutex_};
   if (failure_) std::rethrow_exception(failure_);
   if (streams_)
-    if (const auto error = streams_->async_error()) std::rethrow_exception(error);
+    if (const auto error = world_->async_error()) std::rethrow_exception(error);
   if (finalized_) throw InvalidArgument("this communicator has been finalized: destroy it");
   return *world_;
 }
@@ -131,8 +119,7 @@ ncclResult_t Comm::state() {
 std::exception_ptr Comm::failure() {
   const std::scoped_lock lock{mutex_};
   if (failure_ || !world_) return failure_;
-  const auto error = world_->async_error();
-  return error || !streams_ ? error : streams_->async_error();
+  return world_->async_error();
 }
 
 void Comm::fail(std::exception_ptr error) {
@@ -169,7 +156,6 @@ void Comm::abort(const std::string& reason) {
   const std::scoped_lock lock{mutex_};
   if (aborted_.exchange(true)) return;
   if (world_) world_->abort(reason);
-  if (streams_) streams_->abort(reason);
 }
 
 ncclRedOp_t Comm::add_factor(std::function<double()> factor) {

@@ -31,8 +31,6 @@ class Comm : public std::enable_shared_from_this<Comm> {
 
   Comm(int rank, int size, Options options) : rank_(rank), size_(size), options_(options) {}
   Comm(const Comm&) = delete;
-  /// Waits for nobody: calls that are in streams end by themselves.
-  ~Comm();
 
   /// Makes the communicator: at once, or on a thread where calls do not block. Nobody waits for
   /// that thread, as start-up has a time limit of its own. What goes wrong is the communicator's
@@ -49,7 +47,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
   /// Whether calls on memory of devices go by streams(): all ranks have NVIDIA's driver.
   bool has_streams() const { return has_streams_; }
   /// Made by all ranks together at the first such call. Throws as world() does.
-  std::shared_ptr<StreamCollectives> streams();
+  StreamCollectives& streams();
   /// ncclInProgress while it is being made or works are in flight; else the failure.
   ncclResult_t state();
   std::exception_ptr failure();
@@ -73,16 +71,15 @@ class Comm : public std::enable_shared_from_this<Comm> {
 
  private:
   void make(const Make& make, std::optional<bool> has_streams);
-  bool is_idle();
+  bool is_idle() const;
   /// Waits for the works, and forgets them.
   void take_works();
 
   const int rank_, size_;
   const Options options_;
   std::mutex mutex_;
-  std::mutex making_streams_;  ///< held while ranks make them together
   std::unique_ptr<Communicator> world_;
-  std::shared_ptr<StreamCollectives> streams_;
+  std::atomic<StreamCollectives*> streams_ = nullptr;  ///< of world_, once a call is in a stream
   std::exception_ptr failure_;
   std::vector<Work> works_;
   std::vector<std::function<double()>> factors_;

@@ -94,11 +94,11 @@ void collect_streams(Batch& batch) {
 /// Blocks until peers have come at the first call, and at the first of each kind.
 void put(std::unique_ptr<Batch> batch) {
   batch->comm->turns().await(batch->turn);
-  const auto streams = batch->comm->streams();
+  StreamCollectives& streams = batch->comm->streams();
   cudaStream_t const stream = batch->stream();
   for (cudaStream_t other : batch->streams)
     if (other != stream) order_streams(other, stream, batch->memory);
-  auto ordered = streams->on(stream);
+  auto ordered = streams.on(stream);
   for (const Call& call : batch->calls)
     call.request ? ordered.run(*call.request) : ordered.exchange(call.messages);
   for (cudaStream_t other : batch->streams)

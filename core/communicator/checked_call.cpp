@@ -54,8 +54,9 @@ class Checker {
   void check_stream() const {
     if (request_.stream)
       throw InvalidArgument(
-          fmt::format("rank {}: {}: streams of devices are not supported: pass no stream, and wait "
-                      "for the stream's work on the buffers before the call",
+          fmt::format("rank {}: {}: only Communicator::run() and start() put a call into a stream: "
+                      "pass no stream here, and wait for the stream's work on the buffers before "
+                      "the call",
                       rank_, name_of(request_.collective)),
           ErrorCode::not_supported);
   }

@@ -9,6 +9,7 @@
 #include "core/bootstrap/launchers/launch.hpp"
 #include "core/communicator/checked_call.hpp"
 #include "core/communicator/communicator_prepared.hpp"
+#include "core/communicator/retired.hpp"
 #include "core/communicator/variables.hpp"
 #include "core/engine/run/engine.hpp"
 #include "core/engine/run/process_exit.hpp"
@@ -63,10 +64,8 @@ void Communicator::Dispose::operator()(Impl* impl) const noexcept {
   static std::atomic<Impl*> kept = nullptr;
   const bool inherited = !impl->process.is_this();
   const bool used = !inherited && process_exits() && impl->engine.progress()->is_used_by_others();
-  if (!inherited && !used) {
-    delete impl;
-    return;
-  }
+  if (!inherited && !used)
+    return impl->streams.made() ? retire([impl] { delete impl; }) : delete impl;
   impl->next_kept = kept.exchange(impl);
   try {
     if (used) impl->engine.leave_at_exit();
@@ -215,7 +214,8 @@ namespace {
 /// queued.
 bool run_new(Engine& engine, Progress::Lock& lock, const Request& request,
              const Engine::GoesOn* goes_on) {
-  if (request.collective == Collective::all_to_all_v || request.reducer.scales()) return false;
+  if (request.collective == Collective::all_to_all_v || request.reducer.scales() || request.stream)
+    return false;
   const CheckedCall checked = check(request, engine.rank(), engine.size());
   return engine.run(lock, checked.call, checked.input, checked.output, &request, goes_on);
 }
@@ -229,6 +229,10 @@ void Communicator::run(const Request& request) {
 
 std::optional<Work> Communicator::run_briefly(const Request& request) {
   Engine& engine = Impl::of(*this).engine;
+  if (request.stream) {
+    run_checked(request);  // its stream waits, and nobody else
+    return std::nullopt;
+  }
   if (needs_devices(request)) return start(request);
   std::shared_ptr<Operation> operation;
   const auto make = [&](Task& task) {
@@ -243,12 +247,14 @@ std::optional<Work> Communicator::run_briefly(const Request& request) {
   return operation ? std::optional(Work{operation}) : std::nullopt;
 }
 
-/// In its turn, behind the calls that are under way.
+/// In its turn, behind the calls that are under way, or in that of its stream.
 void Communicator::run_checked(const Request& request) {
+  if (request.stream) return streams().on(request.stream).run(without_stream(request));
   run_queued(prepare(request));
 }
 
 Work Communicator::start(const Request& request) {
+  if (request.stream) return streams().on(request.stream).start(without_stream(request));
   return start_queued(prepare(request));
 }
 
@@ -257,12 +263,16 @@ const Settings& Communicator::settings() const {
 }
 
 void Communicator::abort(const std::string& reason) {
-  Impl::of(*this).engine.abort(reason);
+  Impl& impl = Impl::of(*this);
+  impl.engine.abort(reason);
+  if (StreamCollectives* const streams = impl.streams.made()) streams->abort(reason);
 }
 
 std::exception_ptr Communicator::async_error() const {
-  const auto failure = Impl::of(*this).engine.failure();
-  return failure ? failure->exception() : nullptr;
+  Impl& impl = Impl::of(*this);
+  if (const auto failure = impl.engine.failure()) return failure->exception();
+  StreamCollectives* const streams = impl.streams.made();
+  return streams ? streams->async_error() : nullptr;
 }
 
 std::optional<Communicator> Communicator::split(int colour, int key) {

@@ -35,6 +35,7 @@ std::chrono::nanoseconds time_of(const Choice& choice) {
 }  // namespace
 
 std::string Communicator::explain(const Request& request) const {
+  if (request.stream) return Impl::of(*this).streams.explain(request);
   const CheckedCall checked = known_call(request, rank(), size());
   const Choice choice = Impl::of(*this).engine.choice(checked.call, checked.input, checked.output);
   return fmt::format("{} ({}), {}: {}", choice.algorithm->name, choice.algorithm->summary,

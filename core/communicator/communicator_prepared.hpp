@@ -7,6 +7,7 @@
 
 #include "capstan/communicator.hpp"
 #include "core/communicator/checked_call.hpp"
+#include "core/communicator/own_streams.hpp"
 #include "core/engine/run/device_staging.hpp"
 #include "core/engine/run/engine.hpp"
 #include "core/engine/run/progress.hpp"
@@ -44,6 +45,7 @@ class Communicator::Impl {
   Engine& engine;
   std::shared_ptr<DeviceStaging> staging;
   const OwnProcess process{};
+  OwnStreams streams{};
   Impl* next_kept = nullptr;  ///< of those that were dropped and not destroyed
 
  private:

@@ -98,12 +98,14 @@ class RecordedCalls final : public CallObserver {
 }  // namespace
 
 void Communicator::attach(const Profiler& profiler, const std::string& tag) {
+  Impl::of(*this).streams.attach(profiler, tag);
   Engine& engine = Impl::of(*this).engine;
   engine.observe(profiler.enabled() ? std::make_shared<RecordedCalls>(profiler, engine, tag)
                                     : nullptr);
 }
 
 void Communicator::detach_profiler() {
+  Impl::of(*this).streams.attach(Profiler{false}, {});
   Impl::of(*this).engine.observe(nullptr);
 }
 

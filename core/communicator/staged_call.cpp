@@ -89,6 +89,7 @@ void StagedCall::add(const Request& request, int rank, int ranks) {
     const bool shares = may_share(request) && input.bytes > 0 && output.bytes > 0;
     if (output.bytes > 0) output_at = shares ? input_at : reserve(output.bytes);
   }
+  piece.operands.reserve(2);
   if (input.bytes > 0) {
     piece.operands.push_back({.at = input_at, .is_input = true});
     piece.copies.push_back({input.begin, input_at, input.bytes, true, false});

@@ -42,7 +42,7 @@ Stream* actual(void* handle) {
 }
 int copy(void* to, const void* from, std::size_t size, void* stream) {
   if (!now()) return invalid_context;
-  return devices().start_copy(to, from, size, stream, now(), device_of(now()));
+  return devices().start_copy(to, from, size, actual(stream), now(), device_of(now()));
 }
 
 }  // namespace
@@ -115,7 +115,7 @@ int cuCtxPopCurrent_v2(Context* context) {
 }
 
 int cuMemsetD8Async(DevicePointer pointer, unsigned char value, std::size_t size, void* stream) {
-  return now() ? devices().set(at(pointer), value, size, stream) : invalid_context;
+  return now() ? devices().set(at(pointer), value, size, actual(stream)) : invalid_context;
 }
 int cuThreadExchangeStreamCaptureMode(int* mode) {
   *mode = std::exchange(capture_mode, *mode);
@@ -227,13 +227,12 @@ int cuStreamIsCapturing(void*, int* status) {
 }
 int cuStreamWaitValue32_v2(void* stream, DevicePointer flag, std::uint32_t value, unsigned flags) {
   if (flags != 0 || !devices().is_pinned(at(flag), 4)) return invalid_value;
-  streams().wait_for_flag(static_cast<Stream*>(stream), static_cast<std::uint32_t*>(at(flag)),
-                          value);
+  streams().wait_for_flag(actual(stream), static_cast<std::uint32_t*>(at(flag)), value);
   return success;
 }
 int cuStreamWriteValue32_v2(void* stream, DevicePointer word, std::uint32_t value, unsigned flags) {
   if (flags != 0 || !devices().is_pinned(at(word), 4)) return invalid_value;
-  streams().raise_word(static_cast<Stream*>(stream), static_cast<std::uint32_t*>(at(word)), value);
+  streams().raise_word(actual(stream), static_cast<std::uint32_t*>(at(word)), value);
   return success;
 }
 int cuEventCreate(void** event, unsigned flags) {
@@ -275,7 +274,7 @@ int cuModuleGetFunction(void** kernel, void*, const char* name) {
 int cuLaunchKernel(void* kernel, unsigned blocks, unsigned, unsigned, unsigned threads, unsigned,
                    unsigned, unsigned, void* stream, void**, void** extra) {
   const LaunchArguments arguments{extra};
-  return devices().launch(kernel, blocks, threads, arguments.data, arguments.bytes, stream);
+  return devices().launch(kernel, blocks, threads, arguments.data, arguments.bytes, actual(stream));
 }
 int cuDeviceGetAttribute(int* value, int attribute, int) {
   constexpr int multiprocessors = 16, mps_enabled = 133;

@@ -132,15 +132,18 @@ def _allocate(self: Communicator, shape: Any, dtype: Any = "float32") -> Any:
 
 
 @contextlib.contextmanager
-def _group(self: Communicator) -> Iterator[None]:
-    """Sends and receives inside are one exchange, which ends with the block: no order deadlocks."""
+def _group(self: Communicator, *, stream: Any = None) -> Iterator[None]:
+    """Sends and receives inside are one exchange, which ends with the block: no order deadlocks.
+
+    With a stream of a device the exchange is in its order, and the block ends at once.
+    """
     self._open_group()
     try:
         yield
     except BaseException:
         self._drop_group()
         raise
-    self._close_group(True)
+    self._close_group(stream)
 
 
 def _enter(self: Communicator) -> Communicator:

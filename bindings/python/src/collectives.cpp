@@ -11,6 +11,7 @@
 #include "method.hpp"
 #include "module.hpp"
 #include "persistent.hpp"
+#include "stream.hpp"
 
 namespace capstan::python {
 namespace {
@@ -126,15 +127,16 @@ void scale(std::vector<Elements>& counts, std::size_t pieces) {
   for (Elements& count : counts) count = Elements{count.value() * pieces};
 }
 
-/// For a call that cannot be persistent.
+/// For a call on arrays that are not contiguous, which cannot be persistent or in a stream.
 bool waits(Wait wait, const char* name) {
-  if (wait == Wait::persistent)
-    throw py::value_error(
-        fmt::format("{}: wait='persistent' takes one contiguous array: copy into one", name));
+  if (wait == Wait::persistent || wait.stream)
+    throw py::value_error(fmt::format("{}: {} takes one contiguous array: copy into one", name,
+                                      wait.stream ? "a stream" : "wait='persistent'"));
   return wait == Wait::yes;
 }
 
 Object carry_out(Endpoint& self, Call call, Wait wait) {
+  call.request.stream = wait.stream;
   if (!call.arrays.empty()) {
     scale(call.request.counts, call.arrays.front().pieces());
     scale(call.request.receive_counts, call.arrays.front().pieces());
@@ -147,6 +149,7 @@ Object carry_out(Endpoint& self, Call call, Wait wait) {
     throw py::buffer_error(
         fmt::format("{}: with wait={} the output must be contiguous: pass a contiguous one",
                     call.name(), wait == Wait::no ? "False" : "'persistent'"));
+  if (wait.stream) waits(wait, call.name());
   const bool output_is_first = call.arrays.front().data() == call.request.output;
   self.call(call.request, call.arrays, py::none(), true);
   copy(call.strided->view(), call.arrays[output_is_first ? 0 : 1].view());
@@ -327,13 +330,34 @@ Object all_reduce_fused(Endpoint& self, const Object& list, const Object& op, Wa
                       waits(wait, "all_reduce_fused"));
 }
 
-/// The same call with an algorithm as its last argument.
+template <class Argument>
+const Argument& in_stream(const Argument& argument, void* /*stream*/) {
+  return argument;
+}
+Wait in_stream(Wait wait, void* stream) {
+  return {wait.kind, stream};
+}
+
+/// The first array of a call, which knows its library's current stream.
+const Object& first_of(const Object& array, const auto&... /*others*/) {
+  return array;
+}
+
+/// The same call with an algorithm and a stream as its last arguments.
 template <Collective collective, auto function>
 struct Chosen;
 template <Collective collective, class... Arguments, Object (*function)(Endpoint&, Arguments...)>
 struct Chosen<collective, function> {
-  static Object call(Endpoint& self, Arguments... arguments, const Object& algorithm) {
-    return function(self.by(collective, algorithm), arguments...);
+  static Object call(Endpoint& self, Arguments... arguments, const Object& algorithm,
+                     const Object& stream) {
+    void* const handle = stream_of(stream, first_of(arguments...));
+    return function(self.by(collective, algorithm), in_stream(arguments, handle)...);
+  }
+};
+template <Object (*function)(Endpoint&, Wait)>
+struct Chosen<Collective::barrier, function> {
+  static Object call(Endpoint& self, Wait wait, const Object& algorithm) {
+    return function(self.by(Collective::barrier, algorithm), wait);
   }
 };
 
@@ -348,15 +372,17 @@ void bind_collectives(py::handle c) {
                                             "Returns when all ranks have called it.");
   Bound<Collective::broadcast, &broadcast>::add(
       c,
-      "broadcast($self, array, root=0, *, wait=True, algorithm=None)\n--\n\n"
+      "broadcast($self, array, root=0, *, wait=True, algorithm=None, stream=None)\n--\n\n"
       "Every rank's array becomes the root's. Returns the array.");
   Bound<Collective::reduce, &reduce>::add(
       c,
-      "reduce($self, array, root=0, op='sum', *, out=None, wait=True, algorithm=None)\n--\n\n"
+      "reduce($self, array, root=0, op='sum', *, out=None, wait=True, algorithm=None, "
+      "stream=None)\n--\n\n"
       "Combines all ranks' arrays at the root, which gets the result; others get None.");
   Bound<Collective::all_reduce, &all_reduce>::add(
       c,
-      "all_reduce($self, array, op='sum', *, out=None, wait=True, algorithm=None)\n--\n\n"
+      "all_reduce($self, array, op='sum', *, out=None, wait=True, algorithm=None, "
+      "stream=None)\n--\n\n"
       "Combines all ranks' arrays: in place, or into `out`. Returns the result.");
   Method<&all_reduce_fused>::add(
       c,
@@ -364,36 +390,37 @@ void bind_collectives(py::handle c) {
       "One all_reduce, in place, for many arrays of one type, such as gradients.");
   Bound<Collective::all_gather, &all_gather>::add(
       c,
-      "all_gather($self, array, *, out=None, counts=None, wait=True, algorithm=None)\n--\n\n"
+      "all_gather($self, array, *, out=None, counts=None, wait=True, algorithm=None, "
+      "stream=None)\n--\n\n"
       "All ranks' arrays one after another: shape (size, *array.shape), or flat with `counts`, "
       "the\n"
       "length of each rank's array.");
-  Bound<Collective::gather, &gather>::add(
-      c,
-      "gather($self, array, root=0, *, out=None, counts=None, wait=True, algorithm=None)\n--\n\n"
-      "As all_gather, at the root only; others get None.");
+  Bound<Collective::gather, &gather>::add(c,
+                                          "gather($self, array, root=0, *, out=None, counts=None, "
+                                          "wait=True, algorithm=None, stream=None)\n--\n\n"
+                                          "As all_gather, at the root only; others get None.");
   Bound<Collective::reduce_scatter, &reduce_scatter>::add(
       c,
       "reduce_scatter($self, array, op='sum', *, out=None, counts=None, wait=True, "
-      "algorithm=None)\n--\n\n"
+      "algorithm=None, stream=None)\n--\n\n"
       "Combines all ranks' arrays; rank r gets part r of `size` equal parts, or of `counts`.");
   Bound<Collective::scatter, &scatter>::add(
       c,
       "scatter($self, array=None, root=0, *, out=None, counts=None, wait=True, "
-      "algorithm=None)\n--\n\n"
+      "algorithm=None, stream=None)\n--\n\n"
       "Rank r gets part r of the root's array. Ranks that are not the root pass `out`.");
   Bound<Collective::all_to_all, &all_to_all>::add(
       c,
       "all_to_all($self, array, *, out=None, send_counts=None, receive_counts=None, wait=True, "
-      "algorithm=None)\n--\n\n"
+      "algorithm=None, stream=None)\n--\n\n"
       "Part i of the array goes to rank i; part i of the result comes from rank i.");
   Bound<Collective::scan, &scan>::add(
       c,
-      "scan($self, array, op='sum', *, out=None, wait=True, algorithm=None)\n--\n\n"
+      "scan($self, array, op='sum', *, out=None, wait=True, algorithm=None, stream=None)\n--\n\n"
       "Combines the arrays of ranks 0 to this one.");
   Bound<Collective::exscan, &exscan>::add(
       c,
-      "exscan($self, array, op='sum', *, out=None, wait=True, algorithm=None)\n--\n\n"
+      "exscan($self, array, op='sum', *, out=None, wait=True, algorithm=None, stream=None)\n--\n\n"
       "Combines the arrays of the ranks before this one; rank 0's result stays as it is.");
 }
 

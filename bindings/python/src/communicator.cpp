@@ -10,28 +10,34 @@
 
 #include "errors.hpp"
 #include "module.hpp"
+#include "stream.hpp"
 
 namespace capstan::python {
 namespace {
 
 using Object = py::object;
 
-Object send(Endpoint& self, const Object& array, int to, int tag, bool wait) {
-  Array data = input_of(array, "send", Use::moved);
-  const Message message{true, to, tag, data.type(), data.data(), Elements{data.count()}};
-  return self.transfer(message, data, wait);
+Wait wait_of(bool wait, const Object& stream, const Object& array) {
+  return {wait ? Wait::yes : Wait::no, stream_of(stream, array)};
 }
 
-Object receive(Endpoint& self, const Object& array, int source, int tag, bool wait) {
+Object send(Endpoint& self, const Object& array, int to, int tag, bool wait, const Object& stream) {
+  Array data = input_of(array, "send", Use::moved);
+  const Message message{true, to, tag, data.type(), data.data(), Elements{data.count()}};
+  return self.transfer(message, data, wait_of(wait, stream, array));
+}
+
+Object receive(Endpoint& self, const Object& array, int source, int tag, bool wait,
+               const Object& stream) {
   Array data = Array::writable(array, Use::moved);
   const bool at_once = wait && !self.is_grouping() && data.is_on_host();
   if (!at_once) require_dense(data, "recv", "array");
   const auto message_to = [&](const Array& memory) {
     return Message{false, source, tag, memory.type(), memory.data(), Elements{memory.count()}};
   };
-  if (data.is_dense()) return self.transfer(message_to(data), data, wait);
+  if (data.is_dense()) return self.transfer(message_to(data), data, wait_of(wait, stream, array));
   Array dense = data.packed();
-  Object info = self.transfer(message_to(dense), dense, true);
+  Object info = self.transfer(message_to(dense), dense, {});
   copy(data.view(), dense.view());
   return info;
 }
@@ -78,10 +84,11 @@ std::optional<Endpoint> group_of(std::optional<Communicator> made) {
 
 void bind_messages(py::class_<Endpoint>& c) {
   const auto wait = py::arg("wait") = true;
+  const auto stream = py::arg("stream") = py::none();
   c.def("send", &send, py::arg("array"), py::arg("to"), py::arg("tag") = 0, py::kw_only(), wait,
-        "Sends the array to a rank. Returns when it may be changed again.")
+        stream, "Sends the array to a rank. Returns when it may be changed again.")
       .def("recv", &receive, py::arg("array"), py::arg("source") = any_source,
-           py::arg("tag") = any_tag, py::kw_only(), wait,
+           py::arg("tag") = any_tag, py::kw_only(), wait, stream,
            "Receives into the array, which may be longer than the message. Returns a MessageInfo.")
       .def("probe", &probe, py::arg("source") = any_source, py::arg("tag") = any_tag,
            "Waits for a message and says what it is, without receiving it.")
@@ -94,7 +101,12 @@ void bind_messages(py::class_<Endpoint>& c) {
           py::arg("source") = any_source, py::arg("tag") = any_tag,
           "As probe, but None where there is no message yet.")
       .def("_open_group", &Endpoint::open_group)
-      .def("_close_group", &Endpoint::close_group, py::arg("wait"))
+      .def(
+          "_close_group",
+          [](Endpoint& self, const Object& stream) {
+            return self.close_group({Wait::yes, stream_of(stream, py::none())});
+          },
+          py::arg("stream"))
       .def("_drop_group", &Endpoint::drop_group);
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "array.hpp"
 #include "capstan/communicator.hpp"
 #include "capstan/observe/profiler.hpp"
+#include "method.hpp"
 #include "work.hpp"
 
 namespace capstan::python {
@@ -72,13 +74,16 @@ class Endpoint {
   }
 
   /// Sends or receives, or puts the message into the group that is open.
-  py::object transfer(const Message& message, Array& array, bool wait);
+  py::object transfer(const Message& message, Array& array, Wait wait);
   bool is_grouping() const { return grouping_; }
   void open_group();
-  py::object close_group(bool wait);
+  py::object close_group(Wait wait);
   void drop_group();
 
  private:
+  py::object agree(const Request& request, std::vector<Array>& arrays, py::object result,
+                   bool wait);
+  py::object exchange(std::vector<Message> messages, std::vector<Array> arrays, Wait wait);
   Endpoint& twin(Collective collective, py::handle algorithm);
   template <class F>
   static auto without_gil(F function) {
@@ -89,6 +94,8 @@ class Endpoint {
   std::shared_ptr<Communicator> communicator_;
   std::map<std::string, std::unique_ptr<Endpoint>> twins_;    // by rule
   std::optional<std::pair<Profiler, std::string>> profiler_;  // and the tag
+  std::set<std::pair<DataType, ReduceOp>> in_streams_;        ///< of which ranks have agreed
+  bool has_streams_ = false;                                  ///< an exchange has been in one
   bool grouping_ = false;
   std::vector<Message> group_;
   std::vector<Array> group_arrays_;

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "capstan/async/streams.hpp"
 #include "communicator.hpp"
 
 namespace capstan::python {
@@ -90,6 +91,8 @@ void Endpoint::close() {
 py::object Endpoint::call(const Request& request, std::vector<Array>& arrays, py::object result,
                           bool wait) {
   Communicator& world = communicator();
+  if (request.stream && in_streams_.emplace(request.type, request.reducer.op()).second)
+    return agree(request, arrays, std::move(result), wait);
   if (wait && !handles_signals()) {
     without_gil([&] { world.run(request); });
     return result;
@@ -102,17 +105,51 @@ py::object Endpoint::call(const Request& request, std::vector<Array>& arrays, py
   return started([&] { return world.start(request); }, std::move(arrays), std::move(result), wait);
 }
 
-py::object Endpoint::transfer(const Message& message, Array& array, bool wait) {
+/// Ranks agree how calls of this kind run in streams, so this one waits for the others.
+py::object Endpoint::agree(const Request& request, std::vector<Array>& arrays, py::object result,
+                           bool wait) {
+  const std::string call = fmt::format("the first {} in a stream", name_of(request.collective));
+  if (wait) {
+    form(call, [request](Communicator& world) {
+      world.run(request);
+      return true;
+    });
+    return result;
+  }
+  Work work = form(call, [request](Communicator& world) { return world.start(request); });
+  return py::cast(pending(std::move(work), std::move(result), std::move(arrays)));
+}
+
+py::object Endpoint::exchange(std::vector<Message> messages, std::vector<Array> arrays, Wait wait) {
+  const bool waits = wait == Wait::yes;
+  if (!wait.stream) {
+    Communicator& world = communicator();
+    return started([&] { return world.start_exchange(messages); }, std::move(arrays), py::none(),
+                   waits);
+  }
+  const auto start = [messages = std::move(messages), stream = wait.stream](Communicator& world) {
+    return world.streams().on(stream).start_exchange(messages);
+  };
+  Work work = std::exchange(has_streams_, true) ? without_gil([&] { return start(communicator()); })
+                                                : form("the first exchange in a stream", start);
+  if (waits) return py::none();
+  return py::cast(pending(std::move(work), py::none(), std::move(arrays)));
+}
+
+py::object Endpoint::transfer(const Message& message, Array& array, Wait wait) {
   if (grouping_) {
+    if (wait.stream)
+      throw InvalidArgument("the messages of a group are in one stream: pass it to group()");
     group_.push_back(message);
     group_arrays_.push_back(std::move(array));
     return py::none();
   }
   std::vector<Array> arrays;
   arrays.push_back(std::move(array));
+  if (wait.stream) return exchange({message}, std::move(arrays), wait);
   Communicator& world = communicator();
   Work work = without_gil([&] { return world.start_exchange({message}); });
-  if (!wait) return py::cast(pending(std::move(work), py::none(), std::move(arrays)));
+  if (wait == Wait::no) return py::cast(pending(std::move(work), py::none(), std::move(arrays)));
   wait_interruptibly(work, arrays);
   array = std::move(arrays.front());
   if (message.sends) return py::none();
@@ -125,14 +162,12 @@ void Endpoint::open_group() {
   grouping_ = true;
 }
 
-py::object Endpoint::close_group(bool wait) {
+py::object Endpoint::close_group(Wait wait) {
   grouping_ = false;
-  const auto messages = std::exchange(group_, {});
+  auto messages = std::exchange(group_, {});
   auto arrays = std::exchange(group_arrays_, {});
   if (messages.empty()) return py::none();
-  Communicator& world = communicator();
-  return started([&] { return world.start_exchange(messages); }, std::move(arrays), py::none(),
-                 wait);
+  return exchange(std::move(messages), std::move(arrays), wait);
 }
 
 void Endpoint::drop_group() {

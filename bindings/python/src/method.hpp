@@ -41,8 +41,14 @@ struct Signature {
   py::type_error wrong_type(std::size_t parameter, py::handle argument) const;
 };
 
-/// The argument `wait` of a collective: True, False or "persistent".
-enum class Wait : std::uint8_t { yes, no, persistent };
+/// The argument `wait` of a collective, True, False or "persistent", and the stream in whose order
+/// it runs.
+struct Wait {
+  enum Kind : std::uint8_t { yes, no, persistent } kind = yes;
+  void* stream = nullptr;
+
+  friend bool operator==(Wait wait, Kind kind) { return wait.kind == kind; }
+};
 
 namespace detail {
 
@@ -57,12 +63,12 @@ T cast(PyObject* argument, const Signature& signature, std::size_t index) {
 }
 
 inline Wait wait_of(PyObject* argument, const Signature& signature, std::size_t index) {
-  if (!argument || argument == Py_True) return Wait::yes;
-  if (argument == Py_False) return Wait::no;
+  if (!argument || argument == Py_True) return {Wait::yes};
+  if (argument == Py_False) return {Wait::no};
   if (PyUnicode_Check(argument) != 0 &&
       PyUnicode_CompareWithASCIIString(argument, "persistent") == 0)
-    return Wait::persistent;
-  return cast<bool>(argument, signature, index) ? Wait::yes : Wait::no;
+    return {Wait::persistent};
+  return {cast<bool>(argument, signature, index) ? Wait::yes : Wait::no};
 }
 
 template <class T>

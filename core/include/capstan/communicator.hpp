@@ -45,12 +45,13 @@ enum class Purpose : std::uint8_t;
 /// and messages. They are staged through pinned host memory (Settings::pinned_memory bytes of it at
 /// a time); operations of the program see host memory. Data to be sent are read when the call is
 /// started, on a stream of its own: work on the device that writes the buffer must have finished by
-/// then, so synchronise with it first. When the call has ended, results are on the device, for all
-/// streams. A call that has failed or been cancelled gives no results and writes nothing any more.
-/// LimitReached (nothing has been started: the others wait for this rank to call again) and
-/// SystemError (a copy failed, or took longer than Settings::timeout) concern this rank only. On a
-/// machine with a device CUDA may be loaded at any time; HIP, before the communicator is made.
-/// Managed and registered memory counts as host memory.
+/// then, so synchronise with it first, or make the call in the order of a stream: see streams().
+/// When the call has ended, results are on the device, for all streams. A call that has failed or
+/// been cancelled gives no results and writes nothing any more. LimitReached (nothing has been
+/// started: the others wait for this rank to call again) and SystemError (a copy failed, or took
+/// longer than Settings::timeout) concern this rank only. On a machine with a device CUDA may be
+/// loaded at any time; HIP, before the communicator is made. Managed and registered memory counts
+/// as host memory.
 ///
 /// Operations of a communicator run in the order in which they are started. All functions are
 /// thread-safe; only moves and the destructor need the communicator for themselves. Threads that
@@ -107,7 +108,8 @@ class Communicator : public AllCollectives<Communicator> {
   int rank() const;
   int size() const;
 
-  /// A call on untyped memory, for bindings: see Request and Collectives. run() blocks.
+  /// A call on untyped memory, for bindings: see Request and Collectives. run() blocks, but for a
+  /// call in a stream's order (Request::stream), which streams() makes.
   void run(const Request& request);
   [[nodiscard]] Work start(const Request& request);
   /// run() for a caller that has to look at something else, such as signals, while it waits: polls
@@ -131,6 +133,12 @@ class Communicator : public AllCollectives<Communicator> {
   /// be called from any thread at any time. A failure that a call of this rank is still to notice
   /// is found once any rank has: peers look every 20 ms while they wait.
   std::exception_ptr async_error() const;
+
+  /// The calls of this communicator in the order of streams (capstan/async/streams.hpp), those with
+  /// a Request::stream among them. The first use is collective: all ranks make it at the same place
+  /// in the order of their calls. abort(), async_error() and attach() concern these calls, too.
+  /// After the destructor they still end in the background.
+  StreamCollectives& streams();
 
   /// One all_reduce, in place, for many buffers: small ones, like the gradients of many layers,
   /// cost as much as one of their total length. The buffers are packed into one and unpacked again.

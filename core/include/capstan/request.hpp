@@ -95,9 +95,9 @@ struct Request {
   std::vector<Elements> counts{};
   /// all_to_all_v: the elements that this rank receives from each.
   std::vector<Elements> receive_counts{};
-  /// A stream or queue of a device (cudaStream_t, hipStream_t), in whose order the call is to run.
-  /// Communicators refuse anything but null with InvalidArgument: StreamCollectives
-  /// (capstan/async/streams.hpp) puts calls into streams.
+  /// A stream or queue of a device (cudaStream_t, hipStream_t), in whose order the call is to run:
+  /// see Communicator::streams(). Null: none; the default stream of CUDA has the number 1 here
+  /// (cudaStreamLegacy).
   void* stream = nullptr;
 
   bool operator==(const Request&) const = default;
@@ -149,4 +149,4 @@ inline Request with_counts(Request request, std::span<const std::size_t> lengths
 
 }  // namespace request
 
-}  // namespace capstan
+}  // namespace CAPSTAN_EXPORT capstan

@@ -126,7 +126,7 @@ static void versions(void) {
   OK(capstan_run(world, &grown.request));
   grown.newer = 1;
   CHECK(capstan_run(world, &grown.request) == CAPSTAN_NOT_SUPPORTED);
-  const size_t wrong[] = {0, 8, sizeof(capstan_request) - 1, SIZE_MAX};
+  const size_t wrong[] = {0, 8, offsetof(capstan_request, stream) - 1, SIZE_MAX};
   for (int i = 0; i < 4; ++i) {
     grown.request.size = wrong[i];
     REFUSED(capstan_run(world, &grown.request));

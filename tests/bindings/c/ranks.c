@@ -109,6 +109,9 @@ static void messages(capstan_communicator* world) {
   received[0] = -1;
   OK(capstan_exchange(world, both, 2));
   CHECK(received[0] == previous);
+  CHECK(capstan_exchange_in_stream(world, both, 2, NULL) == CAPSTAN_INVALID_ARGUMENT);
+  CHECK(capstan_exchange_in_stream(world, both, 2, (void*)1) == CAPSTAN_INVALID_ARGUMENT);
+  CHECK(strstr(capstan_last_error(), "host memory"));
   OK(capstan_start_exchange(world, both, 2, &work));
   OK(capstan_wait(work));
   OK(capstan_release(work));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bindings/nccl/retired.hpp"
+#include "core/communicator/retired.hpp"
 
 #include <chrono>
 #include <condition_variable>
@@ -8,12 +8,12 @@
 #include <thread>
 #include <utility>
 
-namespace capstan::nccl {
+namespace capstan {
 namespace {
 
 using namespace std::chrono_literals;
 
-/// The number of threads that destroy retired communicators. This object is never destroyed, as
+/// The number of threads that destroy what is retired. This object is never destroyed, as
 /// such a thread may outlive static objects.
 struct Retiring {
   std::mutex mutex;
@@ -46,11 +46,10 @@ void end() {
 
 }  // namespace
 
-void retire(std::shared_ptr<StreamCollectives> streams, std::unique_ptr<Communicator> world) {
+void retire(std::function<void()> destroy) {
   begin();
-  std::thread{[streams = std::move(streams), world = std::move(world)]() mutable {
-    streams.reset();
-    world.reset();
+  std::thread{[destroy = std::move(destroy)] {
+    destroy();
     end();
   }}.detach();
 }
@@ -64,4 +63,4 @@ bool await_retired(Deadline deadline) {
   return true;
 }
 
-}  // namespace capstan::nccl
+}  // namespace capstan
