@@ -308,6 +308,15 @@ CAPSTAN_C_API capstan_status capstan_subgroup(capstan_communicator* communicator
                                               const int32_t* ranks, size_t count,
                                               capstan_communicator** group);
 
+/* The ranks that are left, in their order, whether the communicator has failed or not: after
+ * CAPSTAN_PEER_LOST, or capstan_abort(). All ranks that live call it, but for the `count` ranks of
+ * `excluded`, which may be null. Ranks that only cannot be reached may live: the larger part goes
+ * on, the other gets CAPSTAN_PEER_LOST unless minority_continues is 1. */
+CAPSTAN_C_API capstan_status capstan_shrink(capstan_communicator* communicator,
+                                            const int32_t* excluded, size_t count,
+                                            int32_t minority_continues,
+                                            capstan_communicator** made);
+
 /* Memory that ranks on this host read in place; zeros. All ranks call it, each with bytes of its
  * own; 0 bytes give null. */
 CAPSTAN_C_API capstan_status capstan_allocate(capstan_communicator* communicator, size_t bytes,

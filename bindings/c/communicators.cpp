@@ -182,6 +182,16 @@ capstan_status capstan_subgroup(capstan_communicator* communicator, const int32_
   });
 }
 
+capstan_status capstan_shrink(capstan_communicator* communicator, const int32_t* excluded,
+                              size_t count, int32_t minority_continues,
+                              capstan_communicator** made) {
+  return give_communicator(made, [&] {
+    capstan::ShrinkOptions options{.minority_continues = minority_continues != 0};
+    if (count > 0) options.exclude.assign(&required(excluded, "excluded"), excluded + count);
+    return of(communicator).communicator.shrink(options);
+  });
+}
+
 capstan_status capstan_allocate(capstan_communicator* communicator, size_t bytes, void** memory) {
   return guarded([&] {
     void*& given = required(memory, "memory");

@@ -103,6 +103,12 @@ Communicator& Comm::world() {
   return *world_;
 }
 
+Communicator& Comm::world_after_failure() {
+  const std::scoped_lock lock{mutex_};
+  if (making_ || !world_) throw InvalidArgument("this communicator has never been made");
+  return *world_;
+}
+
 ncclResult_t Comm::state() {
   if (making_) return ncclInProgress;
   std::vector<Work> works;

@@ -44,6 +44,8 @@ class Comm : public std::enable_shared_from_this<Comm> {
 
   /// Throws what has ended the communicator, and InvalidArgument while it is being made.
   Communicator& world();
+  /// The same though it has failed or been finalized, to shrink it.
+  Communicator& world_after_failure();
   /// Whether calls on memory of devices go by streams(): all ranks have NVIDIA's driver.
   bool has_streams() const { return has_streams_; }
   /// Made by all ranks together at the first such call. Throws as world() does.

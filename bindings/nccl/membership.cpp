@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstddef>
+#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
@@ -18,35 +18,6 @@
 namespace capstan::nccl {
 namespace {
 
-constexpr int of_survivors = 1;  // the tag; messages of programs have 0
-
-std::vector<int> survivors(const Comm& parent, std::span<const int> excluded) {
-  for (const int rank : excluded)
-    if (rank < 0 || rank >= parent.size())
-      throw InvalidArgument(fmt::format(
-          "ncclCommShrink: rank {} is to be excluded; ranks are 0 to {}", rank, parent.size() - 1));
-  std::vector<int> left;
-  for (int rank = 0; rank < parent.size(); ++rank)
-    if (std::ranges::find(excluded, rank) == excluded.end()) left.push_back(rank);
-  if (std::ranges::find(left, parent.rank()) == left.end())
-    throw InvalidArgument(fmt::format(
-        "ncclCommShrink: rank {} excludes itself: only ranks that stay call it", parent.rank()));
-  return left;
-}
-
-/// The first survivor makes an id and sends it to the others.
-ncclUniqueId id_among(Communicator& world, const std::vector<int>& left) {
-  ncclUniqueId id;
-  if (world.rank() != left.front()) {
-    world.receive(std::span{id.internal}, left.front(), of_survivors);
-    return id;
-  }
-  id = create_id();
-  for (const int rank : left)
-    if (rank != world.rank()) world.send(std::span{std::as_const(id.internal)}, rank, of_survivors);
-  return id;
-}
-
 /// A rank of the new communicator, which joins by `id`.
 ncclResult_t join(ncclComm_t* handle, const ncclUniqueId& id, int rank, int size,
                   const Comm::Options& options, const Settings& settings) {
@@ -56,27 +27,30 @@ ncclResult_t join(ncclComm_t* handle, const ncclUniqueId& id, int rank, int size
               });
 }
 
+/// With NCCL_SHRINK_ABORT, what is under way ends first, and the parent is of no use any more.
 ncclResult_t shrink(ncclComm_t handle, std::span<const int> excluded, ncclComm_t* made,
                     const ncclConfig_t* config, int flags) {
   const auto parent = comm_of(handle);
   if (!made) throw InvalidArgument("ncclCommShrink: `newcomm` is null");
-  if (flags != NCCL_SHRINK_DEFAULT)
-    return refused(
-        "ncclCommShrink with NCCL_SHRINK_ABORT is not supported: ranks of a communicator that has "
-        "failed cannot "
-        "reach each other by it. Make a new one of the ranks that are left, by a new id");
-  Settings settings = Settings::from_environment();
-  const auto options = options_of(config, parent->options(), settings);
-  const auto left = survivors(*parent, excluded);
-  return create(
-      [=] {
-        parent->flush();
-        const ncclUniqueId id = id_among(parent->world(), left);
-        const auto rank = std::ranges::find(left, parent->rank()) - left.begin();
-        return join(made, id, static_cast<int>(rank), static_cast<int>(left.size()), options,
-                    settings);
-      },
-      options.blocking ? ncclSuccess : ncclInProgress);
+  if (flags != NCCL_SHRINK_DEFAULT && flags != NCCL_SHRINK_ABORT)
+    throw InvalidArgument(fmt::format("ncclCommShrink: flags {}", flags));
+  const bool aborts = flags == NCCL_SHRINK_ABORT;
+  Settings ignored;
+  const auto options = options_of(config, parent->options(), ignored);
+  const ShrinkOptions what{.exclude = {excluded.begin(), excluded.end()}};
+  const auto make_rest = [=] {
+    *made = nullptr;
+    if (aborts)
+      parent->abort(fmt::format("rank {} called ncclCommShrink", parent->rank()));
+    else
+      parent->flush();
+    auto rest = std::make_shared<Communicator>(parent->world_after_failure().shrink(what));
+    auto comm = std::make_shared<Comm>(rest->rank(), rest->size(), options);
+    comm->open([rest] { return std::move(*rest); }, false, parent->has_streams());
+    *made = handle_of(std::move(comm));
+    return ncclSuccess;
+  };
+  return create(make_rest, ncclSuccess);
 }
 
 /// The unique id that a rank of the parent has passed, if it has passed one.

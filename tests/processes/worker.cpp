@@ -25,6 +25,7 @@
 #include "tests/processes/own_schedules.hpp"
 #include "tests/processes/random_calls.hpp"
 #include "tests/processes/shared_buffers.hpp"
+#include "tests/processes/shrinks.hpp"
 #include "tests/ranks/random_messages.hpp"
 
 namespace capstan {
@@ -324,6 +325,8 @@ int run(const std::string& what, const char* argument) {
     world.send(std::span{buffer}.first(10), 0, 2);
     ::raise(SIGKILL);
   }
+  if (what == "shrink")
+    return shrink_under_fire(std::move(world), static_cast<unsigned>(std::atoi(argument)));
   if (what == "async") return operations_against(world, argument);
   if (what == "shared") return use_shared_buffers(world, argument);
   if (what == "holds") return tell_what_it_holds(world, std::strtoul(argument, nullptr, 10));

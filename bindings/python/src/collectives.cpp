@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "call.hpp"
 #include "communicator.hpp"
 #include "method.hpp"
 #include "module.hpp"
@@ -19,54 +20,6 @@ namespace {
 using Counts = std::vector<std::size_t>;
 using Object = py::object;
 
-/// A request's arrays, and what it gives.
-struct Call {
-  Request request;
-  std::vector<Array> arrays{};
-  Object result = py::none();
-  std::optional<Array> strided{};  ///< what the output, a dense copy of it, is to become
-
-  explicit Call(Request made) : request(std::move(made)) { arrays.reserve(2); }
-  const char* name() const { return name_of(request.collective).data(); }
-
-  void set_input(Array array) {
-    request.input = array.data();
-    request.input_count = Elements{array.count()};
-    keep(std::move(array));
-  }
-  void set_output(Array array, Object owner) {
-    if (!array.is_dense() && array.is_on_host()) {
-      Array dense = array.packed();
-      strided = std::exchange(array, std::move(dense));
-    }
-    require_dense(array, name(), "output");
-    request.output = array.data();
-    request.output_count = Elements{array.count()};
-    keep(std::move(array));
-    result = std::move(owner);
-  }
-  /// The output is the input, too.
-  void set_in_place(Array array, Object owner) {
-    set_output(std::move(array), std::move(owner));
-    request.input = request.output;
-    request.input_count = request.output_count;
-  }
-
- private:
-  void keep(Array array) {
-    if (!arrays.empty() && !alike(array, arrays.front()))
-      throw py::type_error(fmt::format(
-          "{}: the input and the output have elements of different types, {} and {}: make the "
-          "output with the type of the input",
-          name(), name_of(arrays.front().type()), name_of(array.type())));
-    request.type = array.type();
-    arrays.push_back(std::move(array));
-  }
-  static bool alike(const Array& a, const Array& b) {
-    return a.type() == b.type() && a.pieces() == b.pieces();
-  }
-};
-
 /// Sums of booleans would leave values that are no booleans.
 void check_operation(const Array& array, const Reducer& reducer) {
   if (!array.is_bool() || reducer.user()) return;
@@ -77,29 +30,6 @@ void check_operation(const Array& array, const Reducer& reducer) {
         fmt::format("booleans have no {}: use 'logical_or', 'logical_and', or an "
                     "array of integers",
                     name_of(op)));
-}
-
-/// An array of the same library, element type and device as `like`.
-Object empty(py::handle like, const std::vector<std::int64_t>& shape) {
-  return py::module_::import("capstan._arrays").attr("empty")(like, py::cast(shape));
-}
-
-std::vector<std::int64_t> gathered_shape(const Array& block, int ranks) {
-  auto shape = block.shape();
-  shape.insert(shape.begin(), ranks);
-  return shape;
-}
-
-std::vector<std::int64_t> scattered_shape(const Array& whole, int ranks) {
-  auto shape = whole.shape();
-  if (shape.empty() || shape[0] % ranks != 0)
-    throw InvalidArgument(
-        fmt::format("the first dimension, {}, is not divisible by the {} ranks: pass `out` and "
-                    "`counts`",
-                    shape.empty() ? 1 : shape[0], ranks));
-  shape[0] /= ranks;
-  if (shape[0] == 1 && shape.size() > 1) shape.erase(shape.begin());
-  return shape;
 }
 
 std::int64_t total(const Counts& counts) {

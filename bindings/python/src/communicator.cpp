@@ -129,6 +129,20 @@ void bind_groups(py::class_<Endpoint>& c) {
           py::arg("ranks"),
           "A communicator of these ranks, in this order. All ranks call it; others get None.")
       .def(
+          "shrink",
+          [](Endpoint& self, const std::vector<int>& exclude, bool minority_continues) {
+            const ShrinkOptions options{exclude, minority_continues};
+            const auto shrink = [options](Communicator& world) {
+              return std::optional{world.shrink(options)};
+            };
+            return group_of(self.form("shrink()", shrink));
+          },
+          py::arg("exclude") = std::vector<int>{}, py::kw_only(),
+          py::arg("minority_continues") = false,
+          "A communicator of the ranks that are left, after a failure or without one. All that "
+          "live "
+          "call it,\nbut for those in `exclude`.")
+      .def(
           "with_reproducible",
           [](Endpoint& self, const std::string& promise) {
             Settings settings;

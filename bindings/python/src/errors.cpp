@@ -4,7 +4,6 @@
 
 #include "errors.hpp"
 
-
 #include <map>
 #include <string>
 #include <vector>

@@ -4,7 +4,6 @@
 
 #include "capstan/observe/profiler.hpp"
 
-
 #include <chrono>
 #include <optional>
 #include <string>

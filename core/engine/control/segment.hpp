@@ -72,6 +72,28 @@ struct alignas(64) CallNote {
 };
 static_assert(sizeof(CallNote) == 256);
 
+/// A rank's part in the agreements by which those that are left after a failure continue; see
+/// Survivors. Agreements are numbered from 1, and number n uses the entries n % 2: a rank begins an
+/// agreement when all that are left have ended the one before it.
+struct alignas(64) SurvivorRecord {
+  /// A rank that is gone: as a rank of the communicator, with a bit where nothing but its silence
+  /// tells so.
+  using Gone = std::uint32_t;
+  static constexpr Gone unreachable = 1U << 31U;
+  static constexpr std::size_t most_gone = 120, announcement_bytes = 1024;
+
+  struct Opinion {
+    std::atomic<std::uint64_t> number;  ///< of the agreement; written last
+    std::uint32_t agrees;
+    std::uint32_t gone_count;
+    Gone gone[most_gone];
+  };
+
+  Opinion votes[2];      ///< this rank's own
+  Opinion estimates[2];  ///< what it takes for the result, when its turn has come
+  std::byte announcement[announcement_bytes];  ///< belongs to the last vote
+};
+
 /// The owner of a segment, for those who look at a job from outside: see JobMember. Only that of a
 /// world of processes has one.
 struct alignas(64) JobRecord {
@@ -101,6 +123,7 @@ struct Control {
   AbortRecord abort;
   WaitRecord wait;
   CallNote notes[note_count];
+  SurvivorRecord survivors;
 };
 static_assert(sizeof(Control) <= 32768);
 

@@ -24,6 +24,7 @@
 #include "core/engine/run/progress.hpp"
 #include "core/engine/run/recurring_buffers.hpp"
 #include "core/engine/run/state_report.hpp"
+#include "core/engine/run/survivors.hpp"
 #include "core/engine/run/task.hpp"
 #include "core/engine/run/task_queue.hpp"
 #include "core/engine/run/watchdog.hpp"
@@ -132,6 +133,8 @@ class Engine {
 
   /// Fails the communicator on all ranks, unless it has failed already. Any thread.
   void abort(const std::string& reason);
+  /// For agreements of those that are left, whether the communicator has failed or not.
+  Survivors& survivors();
   /// The failure of this rank or, as far as this rank sees it, of a peer. Any thread; waits for
   /// nothing but, with ranks on other hosts, the lock.
   std::optional<Failure> failure();
@@ -257,7 +260,8 @@ class Engine {
   const RankNames names_;
   Peers peers_;
   HostExecutor executor_;
-  std::unique_ptr<KernelLog> kernels_;  // from the first use on
+  std::unique_ptr<KernelLog> kernels_;    // from the first use on
+  std::unique_ptr<Survivors> survivors_;  // the same
   RecurringBuffers recurring_;
   Watchdog watchdog_;
   Messages messages_;

@@ -115,6 +115,13 @@ KernelLog& Engine::kernels() {
   return *kernels_;
 }
 
+Survivors& Engine::survivors() {
+  const Progress::Lock lock{*progress_};
+  if (!survivors_)
+    survivors_ = std::make_unique<Survivors>(*progress_, peers_, watchdog_, settings_.timeout);
+  return *survivors_;
+}
+
 void Engine::check_kernels() {
   progress_->check(*this);
 }

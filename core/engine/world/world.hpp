@@ -46,4 +46,14 @@ Member make_group_of_members(Member& parent, const std::vector<Rank>& members, i
 /// The same for all ranks, with other rules for algorithms (Settings::algorithm).
 Member make_twin(Member& parent, const Settings& settings);
 
+/// The ranks that make_shrunk() leaves out, and those that may continue.
+struct Shrinking {
+  std::vector<Rank> excluded{};  ///< they take no part; the same on all ranks
+  bool minority = false;         ///< ranks continue though more than they may live elsewhere
+};
+/// A communicator of the ranks of `parent` that are left, whether it has failed or not. They all
+/// call this. Throws PeerLost where the others may be more and may have continued, TimedOut,
+/// BootstrapError on all ranks.
+Member make_shrunk(Member& parent, const Shrinking& shrinking);
+
 }  // namespace capstan

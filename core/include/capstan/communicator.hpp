@@ -28,6 +28,14 @@ class Profiler;
 class StreamCollectives;
 enum class Purpose : std::uint8_t;
 
+/// Options of Communicator::shrink(), the same on all ranks.
+struct ShrinkOptions {
+  /// Ranks to be left out though they live. They do not call shrink().
+  std::vector<int> exclude{};
+  /// Continue though the ranks that cannot be reached may live, and be more: see shrink().
+  bool minority_continues = false;
+};
+
 /// A fixed set of ranks that call collectives together: all that a program needs of Capstan.
 ///
 ///   auto world = capstan::Communicator::from_environment();
@@ -278,6 +286,15 @@ class Communicator : public AllCollectives<Communicator> {
   /// A communicator of the same ranks whose sums keep this promise (Settings::reproducible). All
   /// ranks call it with the same promise.
   [[nodiscard]] Communicator with_reproducible(Reproducible promise);
+
+  /// A communicator of the ranks that are left, in their order, whether this one has failed or not:
+  /// after PeerLost, or after abort(), which ends what other ranks wait in. All ranks that live
+  /// call it; they agree on who is left even if more die meanwhile. Ranks that have died on a host
+  /// with a survivor, and ranks that have destroyed their communicator, are known to be gone.
+  /// Others cannot be reached, and may live behind a broken network: then the larger part goes on,
+  /// or of equal parts that with the lowest rank, and the other gets PeerLost. Throws TimedOut
+  /// where a rank that lives does not call it within Settings::timeout, BootstrapError.
+  [[nodiscard]] Communicator shrink(const ShrinkOptions& options = {});
 
   /// The rank in the world of this communicator's `rank`.
   int world_rank(int rank) const;

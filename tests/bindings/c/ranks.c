@@ -222,6 +222,12 @@ static void groups(capstan_communicator* world) {
   OK(capstan_destroy(parity));
 
   const int32_t zero = 0;
+  capstan_communicator* same = NULL;
+  OK(capstan_shrink(world, NULL, 0, 0, &same));
+  int32_t same_size = 0;
+  OK(capstan_size(same, &same_size));
+  CHECK(same_size == size);
+  OK(capstan_destroy(same));
   OK(capstan_subgroup(world, &zero, 1, &first));
   CHECK((first != NULL) == (rank == 0));
   OK(capstan_destroy(first));

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/engine/run/survivors.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <thread>
+
+#include "capstan/error.hpp"
+#include "core/engine/run/progress.hpp"
+#include "core/platform/net/foreign.hpp"
+
+namespace capstan {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Nobody waits for long: what is awaited comes from ranks that do nothing else.
+constexpr auto between_looks = 20us;
+
+}  // namespace
+
+Survivors::Survivors(Progress& progress, Peers& peers, Watchdog& watchdog,
+                     std::chrono::milliseconds timeout)
+    : progress_(progress), peers_(peers), watchdog_(watchdog), timeout_(timeout) {}
+
+Survivors::Opinion Survivors::agree(bool agrees, const Gone& gone, std::span<const std::byte> own) {
+  if (!late_.empty()) give_up(late_.front());
+  ++number_;
+  Opinion result{agrees, gone};
+  for (const Rank rank : peers_.others())
+    if (!gone.contains(rank) && is_gone(rank)) note_gone(result, rank);
+  {
+    const Progress::Lock lock{progress_};
+    std::ranges::copy(own, peers_.own_control().survivors.announcement);
+  }
+  publish(&Record::votes, result);
+  for (const Rank rank : peers_.others()) {
+    if (gone.contains(rank)) continue;
+    Opinion theirs;
+    if (!hear(&Record::votes, rank, theirs)) {
+      note_gone(result, rank);
+      continue;
+    }
+    result.agrees = result.agrees && theirs.agrees;
+    for (const auto& [lost, certain] : theirs.gone) result.gone[lost] |= certain;
+  }
+  for (int turn = 0; turn < peers_.count(); ++turn) {
+    const Rank rank{turn};
+    if (gone.contains(rank)) continue;
+    if (rank == peers_.self())
+      publish(&Record::estimates, result);
+    else
+      hear(&Record::estimates, rank, result);
+  }
+  return result;
+}
+
+std::span<const std::byte> Survivors::announcement_of(Rank rank) const {
+  const Control& control =
+      rank == peers_.self() ? peers_.own_control() : std::as_const(peers_).control(rank);
+  return control.survivors.announcement;
+}
+
+/// What peers read comes before the number by which they know it.
+void Survivors::publish(Kind kind, const Opinion& opinion) {
+  if (opinion.gone.size() > Record::most_gone)
+    throw LimitReached(fmt::format(
+        "rank {}: {} ranks are gone, and those that are left can agree on {}: start the job again",
+        peers_.self().value(), opinion.gone.size(), Record::most_gone));
+  const Progress::Lock lock{progress_};
+  Record& record = peers_.own_control().survivors;
+  Record::Opinion& own = (record.*kind)[number_ % 2];
+  own.agrees = opinion.agrees ? 1 : 0;
+  own.gone_count = 0;
+  for (const auto& [rank, certain] : opinion.gone)
+    own.gone[own.gone_count++] =
+        static_cast<Record::Gone>(rank.value()) | (certain ? 0 : Record::unreachable);
+  own.number.store(number_, std::memory_order_release);
+  for (const Rank peer : peers_.posted()) {
+    peers_.show(peer, record.announcement);
+    peers_.show(peer, &own.agrees, sizeof own - offsetof(Record::Opinion, agrees));
+    peers_.show(peer, own.number);
+  }
+  peers_.wake_all();
+}
+
+bool Survivors::hear(Kind kind, Rank rank, Opinion& opinion) {
+  const Deadline deadline = Deadline::in(timeout_);
+  const Record::Opinion& theirs = (peers_.control(rank).survivors.*kind)[number_ % 2];
+  const auto has_come = [&] { return theirs.number.load(std::memory_order_acquire) == number_; };
+  for (int look = 0; !has_come(); ++look) {
+    if (is_gone(rank) && !has_come()) return false;
+    if (deadline.expired()) give_up(rank);
+    look < 1000 ? std::this_thread::yield() : std::this_thread::sleep_for(between_looks);
+  }
+  opinion = read(theirs, rank);
+  return true;
+}
+
+/// What it has pushed before its end arrives first.
+bool Survivors::is_gone(Rank rank) {
+  const Progress::Lock lock{progress_};
+  peers_.transport().watch(rank);
+  const bool gone = watchdog_.departed(rank).has_value();
+  peers_.transport().progress();
+  return gone;
+}
+
+void Survivors::note_gone(Opinion& opinion, Rank rank) {
+  opinion.agrees = false;
+  opinion.gone[rank] |= peers_.mapped(rank) || peers_.left(rank);
+}
+
+Survivors::Opinion Survivors::read(const Record::Opinion& record, Rank rank) const {
+  const Foreign theirs{peers_.self(), rank};
+  Opinion opinion{.agrees = record.agrees != 0};
+  const auto count =
+      theirs.at_most("the number of ranks that are gone", record.gone_count, Record::most_gone);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const auto lost = theirs.at_most("a rank that is gone", record.gone[i] & ~Record::unreachable,
+                                     static_cast<std::uint64_t>(peers_.count()) - 1);
+    opinion.gone[Rank{static_cast<std::int32_t>(lost)}] |=
+        (record.gone[i] & Record::unreachable) == 0;
+  }
+  return opinion;
+}
+
+void Survivors::give_up(Rank rank) {
+  late_ = {rank};
+  throw TimedOut(fmt::format(
+      "rank {} waited {} s for rank {} to call shrink(), as all ranks that are left have to: end "
+      "that process if it hangs, and start the job again",
+      peers_.self().value(), std::chrono::duration<double>(timeout_).count(), rank.value()));
+}
+
+}  // namespace capstan
