@@ -191,8 +191,8 @@ std::optional<MessageInfo> Communicator::try_probe(int source, int tag) {
   return Impl::of(*this).engine.probe(source, tag);
 }
 
-MessageInfo Communicator::probe(int source, int tag) {
-  return Impl::of(*this).engine.wait_for_message(source, tag);
+MessageInfo Communicator::probe(int source, int tag, const std::function<void()>& between) {
+  return Impl::of(*this).engine.wait_for_message(source, tag, between);
 }
 
 }  // namespace capstan

@@ -112,6 +112,53 @@ TEST_F(Processes, RanksThatDieTogetherAreAllNamedByEverySurvivor) {
                           {"CAPSTAN_NETWORK", "tcp"}});
 }
 
+/// The error of a message names the ranks, the call, the cause and the remedy, as that of a
+/// collective does, and comes long before the time-out where a rank is gone.
+class MessagesToTheDead : public ::testing::TestWithParam<std::tuple<const char*, const char*>> {};
+
+INSTANTIATE_TEST_SUITE_P(Of, MessagesToTheDead,
+                         ::testing::Combine(::testing::Values("shm", "tcp", "ofi"),
+                                            ::testing::Values("kill", "stop", "leave")),
+                         [](const auto& test) {
+                           return fmt::format("{}_{}", std::get<0>(test.param),
+                                              std::get<1>(test.param));
+                         });
+
+TEST_P(MessagesToTheDead, EndWithAnErrorThatSaysAll) {
+  const std::string network = std::get<0>(GetParam()), how = std::get<1>(GetParam());
+  if (network == "ofi" && !ofi_report().available) GTEST_SKIP() << ofi_report().reason;
+  const bool stops = how == "stop";
+  const auto result =
+      run_command({CAPSTAN_PROGRAM, "run", "-n", "4", "--keep-going", "--timeout", "100", "--",
+                   "sh", "-c", fmt::format("{} outlive_in_messages {}; true", WORKER_PROGRAM, how)},
+                  {{"CAPSTAN_VIRTUAL_HOSTS", network == "shm" ? "0" : "4"},
+                   {"CAPSTAN_NETWORK", network == "shm" ? "tcp" : network},
+                   {"CAPSTAN_TIMEOUT", stops ? "0.5" : "90"}});
+  SCOPED_TRACE(result.output);
+  EXPECT_EQ(result.status, 0);
+  EXPECT_EQ(occurrences(result.output, "has ended"), 0);
+  const auto has = [&](const std::string& call, const std::string& culprits, int times) {
+    EXPECT_EQ(occurrences(result.output, "] " + call + " lost " + culprits + ": rank "), times)
+        << call;
+  };
+  const std::string gone = how == "kill" ? "2,3" : "2";
+  for (const char* call : {"receive", "probe"}) has(call, gone, 2);
+  has("send", gone, stops ? 1 : 2);
+  if (!stops) {
+    for (const char* call : {"receive again", "long receive", "asking", "exchange"})
+      has(call, gone, 2);
+    for (const char* call : {"receive of any", "probe of any", "asking any"}) has(call, "1,2,3", 1);
+  }
+  const int all = stops ? 5 : 17;
+  EXPECT_GE(occurrences(result.output, stops ? "is stopped (by SIGSTOP" : ") is gone ("), all);
+  EXPECT_EQ(occurrences(result.output,
+                        stops ? "resume it (kill -CONT)"
+                              : "find out why it ended; messages between other ranks continue"),
+            all);
+  EXPECT_EQ(occurrences(result.output, stops ? "waited 0.5 s for" : "while it waited for"), all);
+  EXPECT_GE(occurrences(result.output, "tag 7"), 3);
+}
+
 TEST_F(Processes, ARankThatLeavesIsNamed) {
   const auto result = run_ranks(3, "leave");
   EXPECT_EQ(result.status, 0);

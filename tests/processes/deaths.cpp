@@ -81,6 +81,89 @@ class Killer {
 
 }  // namespace
 
+class MessagesToTheDead {
+ public:
+  MessagesToTheDead(Communicator& world, bool patient) : world_(world), patient_(patient) {}
+
+  void try_named() {
+    attempt("receive", [&] { world_.receive(one_, victim, 7); });
+    attempt("probe", [&] { world_.probe(victim, 7); });
+    if (patient_) return;  // who asks without waiting has no time-out
+    try_send();
+    attempt("receive again", [&] { world_.receive(one_, victim, 7); });
+    attempt("long receive", [&] { world_.receive(long_, victim, 7); });
+    attempt("asking", [&] {
+      while (!world_.try_probe(victim, 7)) std::this_thread::yield();
+    });
+    attempt("exchange", [&] {
+      world_.exchange({Message::to(victim, one_, 8), Message::from(victim, long_, 8)});
+    });
+  }
+  /// One that is late fails the communicator.
+  void try_send() {
+    attempt("send", [&] { world_.send(long_, victim, 7); });
+  }
+  void try_any() {
+    attempt("receive of any", [&] { world_.receive(one_); });
+    attempt("probe of any", [&] { world_.probe(); });
+    attempt("asking any", [&] {
+      while (!world_.try_probe()) std::this_thread::yield();
+    });
+  }
+
+  static constexpr int victim = 2;
+
+ private:
+  template <class Call>
+  static void attempt(const char* name, const Call& call) {
+    try {
+      call();
+      fmt::print("{} has ended\n", name);
+    } catch (const PeerError& error) {
+      std::vector<int> culprits;
+      for (const Culprit& culprit : error.culprits())
+        culprits.push_back(culprit.world_rank.value());
+      fmt::print("{} lost {}: {}\n", name, fmt::join(culprits, ","), error.what());
+    }
+    std::fflush(nullptr);
+  }
+
+  Communicator& world_;
+  const bool patient_;
+  std::vector<float> one_ = std::vector<float>(1), long_ = std::vector<float>(1'000'000);
+};
+
+int outlive_in_messages(const std::string& how) {
+  const int rank = std::atoi(std::getenv("CAPSTAN_RANK"));
+  std::optional<Killer> killer;  // before this process has threads
+  if (rank == 0 && how == "kill") killer.emplace(4, std::vector<int>{2, 3});
+  std::optional<Communicator> world = Communicator::from_environment();
+  const std::int32_t own = ::getpid();
+  std::vector<std::int32_t> processes(4);
+  world->all_gather(std::span{&own, 1}, std::span{processes});
+  world->barrier();
+  const std::vector<std::int32_t> victims{processes[2], processes[3]};
+  if (rank >= MessagesToTheDead::victim) {
+    if (how == "leave") return 0;
+    if (how == "stop") ::raise(SIGSTOP);
+    while (true) ::pause();
+  }
+  if (killer) killer->begin(processes);
+  if (how == "stop") await(victims, "T");
+  if (how == "leave") await(victims, "ZX");
+  MessagesToTheDead messages{*world, how == "stop"};
+  messages.try_named();
+  std::int32_t done = rank;
+  if (rank == 0) {
+    world->receive(std::span{&done, 1}, 1, 9);
+    how == "stop" ? messages.try_send() : messages.try_any();
+    for (const int process : victims) ::kill(process, SIGKILL);
+  } else {
+    world->send(std::span{&done, 1}, 0, 9);
+  }
+  return 0;
+}
+
 int outlive(const std::string& victims, bool broadcasts) {
   const std::vector<int> dying = numbers_of(victims);
   const int rank = std::atoi(std::getenv("CAPSTAN_RANK"));

@@ -11,4 +11,10 @@ namespace capstan {
 /// of the error.
 int outlive(const std::string& victims, bool broadcasts);
 
+/// Ranks 2 and 3 of four are killed, stopped, or leave (`how`: "kill", "stop", "leave"). Each call
+/// of ranks 0 and 1 that needs a message of rank 2, or is to bring it one, prints its error as
+/// "receive lost 2,3: " with the name of the call, the culprits and the text. Rank 0 tries those
+/// that any rank could serve when rank 1 has left, too.
+int outlive_in_messages(const std::string& how);
+
 }  // namespace capstan

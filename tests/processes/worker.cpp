@@ -289,6 +289,7 @@ int run(const std::string& what, const char* argument) {
   if (what == "own_schedules") return run_own_schedules();
   if (what == "outlive") return outlive(argument, false);
   if (what == "outlive_broadcasts") return outlive(argument, true);
+  if (what == "outlive_in_messages") return outlive_in_messages(argument);
   Communicator world = Communicator::from_environment();
   if (what == "everything") return everything(world, argument);
   if (what == "few_types") return everything_in_few_types(world, argument);

@@ -6,11 +6,13 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <utility>
 
 #include "errors.hpp"
 #include "module.hpp"
 #include "stream.hpp"
+#include "work.hpp"
 
 namespace capstan::python {
 namespace {
@@ -44,15 +46,13 @@ Object receive(Endpoint& self, const Object& array, int source, int tag, bool wa
 
 MessageInfo probe(Endpoint& self, int source, int tag) {
   Communicator& world = self.communicator();
-  while (true) {
-    std::optional<MessageInfo> found;
-    {
-      const ReleasedGil others_run;
-      found = world.try_probe(source, tag);
-    }
-    if (found) return *found;
+  const std::function<void()> look_for_signals = [] {
+    const py::gil_scoped_acquire gil;
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-  }
+  };
+  const bool looks = handles_signals();
+  const ReleasedGil others_run;
+  return world.probe(source, tag, looks ? look_for_signals : nullptr);
 }
 
 /// Memory that ranks of one host read in place, as a writable buffer.

@@ -52,6 +52,7 @@ class WaitGraph {
   /// All waits that lead to a suspect.
   const std::vector<Edge>& edges() const { return edges_; }
   const RankView& view(Rank rank) const { return views_[rank]; }
+  Rank self() const { return self_; }
   /// Every suspect has moved just now: in a moment it may wait, too, and lead on.
   bool is_unsettled() const;
 

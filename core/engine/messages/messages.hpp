@@ -134,6 +134,9 @@ class Messages {
     virtual ~Judge() = default;
     /// Why a peer can no longer answer, if it cannot.
     virtual std::optional<std::string> gone(Rank peer) = 0;
+    /// Asked when all peers have been looked at: whether those that died with one of them are
+    /// known, too, so that an error can name all.
+    virtual bool all_losses_are_known() { return true; }
     /// The error of a transfer whose peer is gone.
     virtual std::exception_ptr lost(const MessageTransfer& transfer, Rank peer,
                                     const std::string& reason) = 0;

@@ -16,6 +16,7 @@ void Messages::check(Time now, Judge& judge) {
   watch_sources();
   ByRank<std::optional<std::string>> reasons(ranks_);
   for (const Rank peer : peers_.others()) reasons[peer] = judge.gone(peer);
+  if (!judge.all_losses_are_known()) reasons = ByRank<std::optional<std::string>>(ranks_);
   advance();  // messages that a peer sent before it ended are still received
   const auto is_gone = [&](Rank peer) { return reasons[peer].has_value(); };
   const bool all_gone = ranks_ > 1 && std::ranges::all_of(peers_.others(), is_gone);

@@ -56,10 +56,15 @@ std::vector<Culprit> Diagnosis::culprits() const {
   return all;
 }
 
-Rank Diagnosis::lost(Rank otherwise) const {
-  for (const Suspect& suspect : graph_.suspects())
-    if (const auto member = names_.member(suspect.rank); member && is_gone(suspect)) return *member;
-  return otherwise;
+Rank Diagnosis::lost(Rank directly) const {
+  std::optional<Rank> first;
+  for (const Suspect& suspect : graph_.suspects()) {
+    const auto member = names_.member(suspect.rank);
+    if (!member || !is_gone(suspect)) continue;
+    if (*member == directly) return directly;
+    if (!first) first = *member;
+  }
+  return first.value_or(directly);
 }
 
 std::string Diagnosis::verdict_on(const Suspect& suspect) const {
@@ -114,6 +119,10 @@ std::string Diagnosis::advice() const {
     case State::dead:
       break;
   }
+  const Wait::Kind kind = graph_.view(graph_.self()).wait.kind;
+  if (kind == Wait::Kind::receive || kind == Wait::Kind::send)
+    return "find out why it ended; messages between other ranks continue, collectives of this "
+           "communicator fail";
   return "find out why it ended; the communicator can no longer be used";
 }
 

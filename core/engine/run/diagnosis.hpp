@@ -20,9 +20,9 @@ class Diagnosis {
   /// Somebody who keeps this rank waiting is gone.
   bool is_loss() const;
   std::vector<Culprit> culprits() const;
-  /// The first of those that are gone, as a rank of the communicator; `otherwise`: none is a
-  /// member.
-  Rank lost(Rank otherwise) const;
+  /// `directly` if it is gone, else the first that is, as a rank of the communicator; `directly`,
+  /// too, if none is a member.
+  Rank lost(Rank directly) const;
 
   /// "rank 3 (host b, process 4711) has not called all_reduce(8 x f32, sum) by flat #640; 2 ranks
   /// wait for it, the longest 12.4 s", for each of the culprits.

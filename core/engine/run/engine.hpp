@@ -109,9 +109,10 @@ class Engine {
   bool may_stay_on_device(const Messages::MessageTransfer& transfer) const {
     return messages_.may_stay_on_device(transfer);
   }
-  /// Looks for a message, or waits for one. Throws PeerLost when the source is gone.
+  /// Looks for a message, or waits for one. Throws PeerLost when the source is gone. The wait calls
+  /// `between` every 20 ms, without a lock: what that throws ends it.
   std::optional<MessageInfo> probe(int source, int tag);
-  MessageInfo wait_for_message(int source, int tag);
+  MessageInfo wait_for_message(int source, int tag, const std::function<void()>& between);
 
   /// The choice by which a call runs or, while candidates are measured, is expected to run in the
   /// end. Takes the buffers of all ranks to be mapped like these.
@@ -223,6 +224,7 @@ class Engine {
   bool watch_others();
   class ToldProbe;
   std::exception_ptr check_probe(const Messages::MessageTransfer& wanted, Time now, Time began);
+  std::optional<MessageInfo> look_for_message(int source, int tag);
   Rank world_rank(Rank rank) const { return Rank{world_ranks_[rank]}; }
   /// Since when the first call has made no progress; zero if it has, or does not run.
   Time::duration stalled_for(Time now) const;
@@ -278,8 +280,9 @@ class Engine {
 
   std::uint64_t seen_progress_ = 0;
   Time stalled_since_{};
-  bool has_warned_ = false;  // of the wait that lasts
-  Losses losses_;
+  bool has_warned_ = false;       // of the wait that lasts
+  Losses losses_, lost_senders_;  // of the first call, and of messages
+  Time next_probe_check_{};
   struct Probe {
     Messages::MessageTransfer wanted;
     Time since;

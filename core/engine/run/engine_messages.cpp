@@ -69,24 +69,25 @@ class Engine::ToldProbe {
   std::list<Probe>::iterator probe_;
 };
 
-MessageInfo Engine::wait_for_message(int source, int tag) {
+MessageInfo Engine::wait_for_message(int source, int tag, const std::function<void()>& between) {
   const Messages::MessageTransfer wanted{.peer = source, .tag = tag};
-  std::optional<MessageInfo> found = probe(source, tag);  // checks the arguments, too
+  std::optional<MessageInfo> found = look_for_message(source, tag);  // checks the arguments, too
   if (found) return *found;
   const auto began = std::chrono::steady_clock::now();
   const ToldProbe told{*this, {wanted, began}};
   auto next_check = began + probe_interval;
   const auto look = [&] {
-    found = probe(source, tag);
+    found = look_for_message(source, tag);
     const auto now = std::chrono::steady_clock::now();
     if (found || now < next_check) return found.has_value();
     next_check = now + probe_interval;
     const auto error = check_probe(wanted, now, began);
-    if (error) found = probe(source, tag);  // a message that the source sent before it ended
+    if (error) found = look_for_message(source, tag);  // sent before the source ended
     if (error && !found) std::rethrow_exception(error);
     return found.has_value();
   };
-  progress_->drive(look, Deadline::never());
+  while (!progress_->drive(look, between ? Deadline::in(probe_interval) : Deadline::never()))
+    between();
   return *found;
 }
 
@@ -95,14 +96,27 @@ std::exception_ptr Engine::check_probe(const Messages::MessageTransfer& wanted, 
                                        Time began) {
   const Progress::Lock lock{*progress_};
   Judge judge{*this, now};
-  if (const Rank source{wanted.peer}; wanted.peer >= 0) {
-    transport_->watch(source);
-    if (const auto gone = judge.gone(source)) return judge.lost(wanted, source, *gone);
-  }
+  if (auto error = judge.lost_probe(wanted)) return error;
   return judge.late(wanted, Rank{wanted.peer}, now - began);
 }
 
+/// A program that asks again and again learns that its source is gone, as one that waits does.
 std::optional<MessageInfo> Engine::probe(int source, int tag) {
+  auto found = look_for_message(source, tag);
+  const auto now = std::chrono::steady_clock::now();
+  if (found) return found;
+  const Progress::Lock lock{*progress_};
+  if (now < next_probe_check_) return found;
+  next_probe_check_ = now + probe_interval;
+  const auto error = Judge{*this, now}.lost_probe({.peer = source, .tag = tag});
+  if (!error) return found;
+  messages_.advance();
+  found = messages_.probe(source, tag);  // sent before the source ended
+  if (!found) std::rethrow_exception(error);
+  return found;
+}
+
+std::optional<MessageInfo> Engine::look_for_message(int source, int tag) {
   const Progress::Lock lock{*progress_};
   if (failure_) failure_->raise();
   receive_from_hosts();

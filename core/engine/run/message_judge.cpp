@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "core/engine/run/progress.hpp"
 
 namespace capstan {
@@ -25,9 +28,42 @@ std::string description(const Messages::MessageTransfer& transfer, Rank peer) {
 
 }  // namespace
 
+std::optional<std::string> Engine::Judge::gone(Rank peer) {
+  auto reason = engine_.watchdog_.departed(peer);
+  if (reason && !engine_.peers_.left(peer)) dead_.push_back(peer);
+  return reason;
+}
+
+bool Engine::Judge::all_losses_are_known() {
+  if (dead_.empty()) return true;
+  return engine_.lost_senders_.are_complete(dead_.size(), engine_.watch_others(), now_);
+}
+
+std::exception_ptr Engine::Judge::lost_probe(const Messages::MessageTransfer& wanted) {
+  const auto& others = engine_.peers_.others();
+  const bool any = wanted.peer == any_source;
+  Rank last{wanted.peer};
+  std::optional<std::string> reason;
+  bool all_gone = true;
+  for (const Rank peer : others) {
+    if (any || peer == last) engine_.transport_->watch(peer);
+    auto why = gone(peer);
+    if (!any && peer != last) continue;
+    all_gone &= why.has_value();
+    if (why) reason = std::move(why), last = peer;
+  }
+  if (!reason || !all_gone || !all_losses_are_known()) return nullptr;
+  return lost(wanted, last, *reason);
+}
+
 std::exception_ptr Engine::Judge::lost(const Messages::MessageTransfer& transfer, Rank peer,
                                        const std::string& reason) {
-  Wait own = engine_.message_wait(transfer, peer.value(), {});
+  Wait own = engine_.message_wait(transfer, transfer.peer, {});
+  for (const Rank dead : dead_)  // whether this message needs them or not
+    if (const Rank rank = engine_.world_rank(dead);
+        std::ranges::find(own.peers, rank) == own.peers.end())
+      own.peers.push_back(rank);
+  std::ranges::sort(own.peers);
   if (transfer.since != Time{})
     own.waited = std::chrono::duration_cast<std::chrono::milliseconds>(now_ - transfer.since);
   const auto what = fmt::format(

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <exception>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -230,8 +231,11 @@ class Communicator : public AllCollectives<Communicator> {
   Tensor receive_tensor(int source = any_source, int tag = any_tag);
 
   /// The message that a receive with these arguments would get: probe() waits for it, try_probe()
-  /// does not. The data of long messages need not have arrived.
-  MessageInfo probe(int source = any_source, int tag = any_tag);
+  /// does not. The data of long messages need not have arrived. Both throw PeerLost when nobody is
+  /// left who could send it. `between` is called every 20 ms of the wait, and may end it by
+  /// throwing.
+  MessageInfo probe(int source = any_source, int tag = any_tag,
+                    const std::function<void()>& between = {});
   std::optional<MessageInfo> try_probe(int source = any_source, int tag = any_tag);
 
   /// Many messages as one operation, which ends with the last of them and fails with the first

@@ -58,6 +58,24 @@ def test_an_interrupt_ends_a_wait(wait):
             assert total.result(60) == [2, 2, 2, 2]
 
 
+@pytest.mark.parametrize("call", ["probe", "recv_object", "asking"])
+def test_a_wait_for_a_message_of_nobody_ends(call):
+    first, second = cs.local_world(2, timeout=60)
+    second.close()
+    with pytest.raises(cs.PeerLost, match="rank 1 .*find out why it ended"):
+        if call == "asking":
+            while first.try_probe(source=1) is None:
+                pass
+        else:
+            getattr(first, call)(source=1)
+
+
+def test_a_probe_has_a_time_out():
+    first, second = cs.local_world(2, timeout=0.5)
+    with pytest.raises(cs.TimedOut, match="rank 1 .*has sent no message"):
+        first.probe(source=1)
+
+
 def test_for_ever_is_not_at_once():
     for endless in (math.inf, 1e10, 1e300):
         first, second = cs.local_world(2, timeout=math.inf)
