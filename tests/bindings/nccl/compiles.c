@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/* The header is C, and its layouts are those of NCCL 2.32 on 64-bit machines. */
+/* The headers are C, and the layouts are those of NCCL 2.32 on 64-bit machines. */
 #include "bindings/nccl/nccl.h"
+#include "bindings/nccl/nccl_device.h"
 
 _Static_assert(sizeof(ncclUniqueId) == 128, "");
 _Static_assert(sizeof(ncclConfig_t) == 120, "");
@@ -19,9 +20,14 @@ int main(void) {
   ncclCollConfig_t call = NCCL_COLLCONFIG_INITIALIZER;
   ncclEncryptionConfig_t encryption = NCCL_ENCRYPTION_CONFIG_INITIALIZER;
   ncclComm_t comm;
+  ncclCommProperties_t properties = NCCL_COMM_PROPERTIES_INITIALIZER;
+  ncclDevCommRequirements_t requirements = NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER;
+  ncclDevComm_t device;
   float data = 3;
   if (ncclCommInitAll(&comm, 1, NULL) != ncclSuccess) return 1;
   if (ncclAllReduce(&data, &data, 1, ncclFloat, ncclAvg, comm, NULL) != ncclSuccess) return 2;
+  if (ncclCommQueryProperties(comm, &properties) != ncclInvalidUsage) return 4;
+  if (ncclDevCommCreate(comm, &requirements, &device) != ncclInvalidUsage) return 5;
   if (ncclCommDestroy(comm) != ncclSuccess || data != 3) return 3;
   return config.blocking != INT_MIN || call.forceAlgSelection != 1 || encryption.psk;
 }
