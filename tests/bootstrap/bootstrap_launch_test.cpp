@@ -173,7 +173,8 @@ TEST(Launch, MpichOnSeveralHostsIsOneJobThroughItsStore) {
 }
 
 TEST(Launch, SlurmBatchScriptIsNoStep) {
-  EXPECT_EQ(detect(without(slurm, "SLURM_STEP_ID")).launcher, "none");
+  const Variables batch{{"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}};
+  EXPECT_EQ(detect(with(without(slurm, "SLURM_STEP_ID"), batch)).launcher, "none");
 }
 
 TEST(Launch, Precedence) {

@@ -74,12 +74,18 @@ TEST(NestedLaunch, TracesOfUnknownLaunchersAreNotAWorldOfOne) {
       {{{"RANK", "3"}}, "RANK=3"},
       {{{"LOCAL_RANK", "1"}}, "LOCAL_RANK=1"},
       {{{"MPI_LOCALRANKID", "0"}, {"MPI_LOCALNRANKS", "2"}}, "MPI_LOCALNRANKS=2"},
+      {{{"ROLE_RANK", "1"}}, "ROLE_RANK=1"},
+      {{{"ROLE_WORLD_SIZE", "2"}}, "ROLE_WORLD_SIZE=2"},
+      {{{"SLURM_PROCID", "1"}}, "SLURM_PROCID=1"},
+      {{{"SLURM_LOCALID", "1"}, {"SLURM_NTASKS", "2"}}, "SLURM_LOCALID=1"},
+      {{{"PALS_LOCAL_RANKID", "0"}}, "PALS_LOCAL_RANKID=0"},
       {{{"CAPSTAN_LOCAL_RANK", "1"}}, "CAPSTAN_LOCAL_RANK=1"}};
   for (const auto& [variables, named] : traces)
     EXPECT_THAT(complaint(variables), AllOf(HasSubstr(named), HasSubstr("unset"))) << named;
   for (const Variables& alone :
        {Variables{{"RANK", "0"}}, Variables{{"WORLD_SIZE", "1"}}, Variables{{"LOCAL_RANK", "0"}},
         Variables{{"FLUX_TASK_RANK", "0"}, {"FLUX_JOB_SIZE", "1"}},
+        Variables{{"SLURM_PROCID", "0"}, {"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "4"}},
         Variables{{"RANK", "first"}, {"LOCAL_RANK", ""}}})
     EXPECT_EQ(detect(alone).size, 1);
 }

@@ -23,8 +23,7 @@ constexpr std::array traces{
     Trace{"a launcher that serves PMIx (prterun, jsrun, palsrun)", "PMIX_RANK", nullptr},
     Trace{"MVAPICH", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"},
     Trace{"MVAPICH", "MVP_COMM_WORLD_RANK", "MVP_COMM_WORLD_SIZE"},
-    Trace{"Flux", "FLUX_TASK_RANK", "FLUX_JOB_SIZE"},
-    Trace{"Cray PALS", "PALS_RANKID", nullptr},
+    Trace{"Flux", "FLUX_TASK_RANK", "FLUX_JOB_SIZE"}, Trace{"Cray PALS", "PALS_RANKID", nullptr},
     Trace{"Cray ALPS", "ALPS_APP_PE", nullptr},
     Trace{"IBM's jsrun", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE"},
     Trace{"HPE MPT", "MPT_MPI_RANK", "MPT_MPI_SIZE"},
@@ -35,7 +34,11 @@ constexpr std::array traces{
     Trace{"capstan run", "CAPSTAN_LOCAL_RANK", "CAPSTAN_LOCAL_SIZE"},
     Trace{"torchrun", "RANK", "WORLD_SIZE", false},
     Trace{"torchrun", "LOCAL_RANK", "LOCAL_WORLD_SIZE", false},
-    Trace{"torchrun", "GROUP_RANK", "GROUP_WORLD_SIZE", false}};
+    Trace{"torchrun", "GROUP_RANK", "GROUP_WORLD_SIZE", false},
+    Trace{"torchrun", "ROLE_RANK", "ROLE_WORLD_SIZE", false},
+    // A batch script has SLURM_PROCID=0, too, and the numbers of the tasks that it may start.
+    Trace{"Slurm", "SLURM_PROCID", nullptr, false}, Trace{"Slurm", "SLURM_LOCALID", nullptr, false},
+    Trace{"Cray PALS", "PALS_LOCAL_RANKID", nullptr}};
 
 /// Empty if the variable is missing or holds anything but a whole number.
 std::optional<int> number(const Environment& environment, const char* name) {
