@@ -17,9 +17,9 @@ bool drive(std::span<const std::shared_ptr<Driver>> drivers, const std::function
   if (drivers.size() == 1) return drivers.front()->drive(done, deadline);
   constexpr auto turn = std::chrono::milliseconds{1};
   while (!done()) {
-    if (deadline.expired()) return false;
-    for (const auto& driver : drivers)
+    for (const auto& driver : drivers)  // once at least, for callers that ask in a loop
       if (driver->drive(done, Deadline::in(turn).clamp(deadline))) break;
+    if (deadline.expired()) return done();
   }
   return true;
 }

@@ -145,11 +145,12 @@ TEST_P(MessagesToTheDead, EndWithAnErrorThatSaysAll) {
   for (const char* call : {"receive", "probe"}) has(call, gone, 2);
   has("send", gone, stops ? 1 : 2);
   if (!stops) {
-    for (const char* call : {"receive again", "long receive", "asking", "exchange"})
+    for (const char* call : {"receive again", "long receive", "asking", "exchange", "is_completed",
+                             "wait_for 0", "wait_for 1 us", "wait_any", "wait_all of two groups"})
       has(call, gone, 2);
     for (const char* call : {"receive of any", "probe of any", "asking any"}) has(call, "1,2,3", 1);
   }
-  const int all = stops ? 5 : 17;
+  const int all = stops ? 5 : 27;
   EXPECT_GE(occurrences(result.output, stops ? "is stopped (by SIGSTOP" : ") is gone ("), all);
   EXPECT_EQ(occurrences(result.output,
                         stops ? "resume it (kill -CONT)"

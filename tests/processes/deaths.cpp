@@ -22,6 +22,8 @@
 namespace capstan {
 namespace {
 
+using namespace std::chrono_literals;
+
 std::vector<int> numbers_of(const std::string& list) {
   std::vector<int> numbers;
   std::istringstream words{list};
@@ -83,7 +85,8 @@ class Killer {
 
 class MessagesToTheDead {
  public:
-  MessagesToTheDead(Communicator& world, bool patient) : world_(world), patient_(patient) {}
+  MessagesToTheDead(Communicator& world, bool patient)
+      : world_(world), half_(world.split(world.rank()).value()), patient_(patient) {}
 
   void try_named() {
     attempt("receive", [&] { world_.receive(one_, victim, 7); });
@@ -94,6 +97,17 @@ class MessagesToTheDead {
     attempt("long receive", [&] { world_.receive(long_, victim, 7); });
     attempt("asking", [&] {
       while (!world_.try_probe(victim, 7)) std::this_thread::yield();
+    });
+    try_asking("is_completed", [](const Work& work) { return work.is_completed(); });
+    try_asking("wait_for 0", [](const Work& work) { return work.wait_for(0s); });
+    try_asking("wait_for 1 us", [](const Work& work) { return work.wait_for(1us); });
+    try_asking("wait_any", [](const Work& work) {
+      return Work::wait_any({&work, 1}, Deadline::in(0s)).has_value();
+    });
+    try_asking("wait_all of two groups", [this](const Work& work) {
+      const Work other = half_.start_barrier();
+      other.wait();
+      return Work::wait_all(std::vector{work, other}, Deadline::in(0s));
     });
     attempt("exchange", [&] {
       world_.exchange({Message::to(victim, one_, 8), Message::from(victim, long_, 8)});
@@ -114,6 +128,16 @@ class MessagesToTheDead {
   static constexpr int victim = 2;
 
  private:
+  /// A program that asks in a loop whether a receive has ended.
+  template <class Ask>
+  void try_asking(const char* name, const Ask& ask) {
+    attempt(name, [&] {
+      const Work work = world_.start_receive(one_, victim, 7);
+      while (!ask(work)) std::this_thread::yield();
+      work.wait();
+    });
+  }
+
   template <class Call>
   static void attempt(const char* name, const Call& call) {
     try {
@@ -129,6 +153,7 @@ class MessagesToTheDead {
   }
 
   Communicator& world_;
+  Communicator half_;  // of this rank alone
   const bool patient_;
   std::vector<float> one_ = std::vector<float>(1), long_ = std::vector<float>(1'000'000);
 };
@@ -141,6 +166,7 @@ int outlive_in_messages(const std::string& how) {
   const std::int32_t own = ::getpid();
   std::vector<std::int32_t> processes(4);
   world->all_gather(std::span{&own, 1}, std::span{processes});
+  MessagesToTheDead messages{*world, how == "stop"};
   world->barrier();
   const std::vector<std::int32_t> victims{processes[2], processes[3]};
   if (rank >= MessagesToTheDead::victim) {
@@ -151,7 +177,6 @@ int outlive_in_messages(const std::string& how) {
   if (killer) killer->begin(processes);
   if (how == "stop") await(victims, "T");
   if (how == "leave") await(victims, "ZX");
-  MessagesToTheDead messages{*world, how == "stop"};
   messages.try_named();
   std::int32_t done = rank;
   if (rank == 0) {

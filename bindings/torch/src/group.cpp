@@ -17,6 +17,9 @@ namespace capstan::pytorch {
 namespace {
 
 /// All groups of the process.
+/// At the group's own limit the communicator's error comes first, which says who kept it waiting.
+constexpr std::chrono::milliseconds patience{1500};
+
 struct Groups {
   std::mutex mutex;
   std::set<Group*> all;
@@ -74,7 +77,8 @@ std::shared_ptr<Communicator> Group::communicator() {
 HandlePtr Group::handle(c10d::OpType type, const char* title, std::chrono::milliseconds limit) {
   if (batch_) return batch_;
   const auto sequence = c10d::isP2POp(type) ? sequence_.load() : ++sequence_;
-  const auto own = limit > kNoTimeout ? limit : timeout_.load();
+  auto own = limit > kNoTimeout ? limit : timeout_.load();
+  if (own >= longest_ && own < own.max() - patience) own += patience;
   return c10::make_intrusive<Handle>(rank_, type, title, sequence, own);
 }
 

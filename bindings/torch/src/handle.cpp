@@ -119,8 +119,10 @@ bool Handle::wait(std::chrono::milliseconds timeout) {
   translating([&] {
     for (const capstan::Work& work : works_)
       if (!ends_before(work, deadline))
-        throw TimedOut(fmt::format("rank {}: Timed out after {}: {} has not ended; it continues",
-                                   rank_, deadline.budget(), work.describe()));
+        throw TimedOut(
+            fmt::format("rank {}: Timed out after {}: {} has not ended; it continues: "
+                        "see what the other ranks do, or wait for longer",
+                        rank_, deadline.budget(), work.describe()));
   });
   settle();
   return true;

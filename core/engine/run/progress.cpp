@@ -222,8 +222,9 @@ bool Progress::drive(const std::function<bool()>& done, Deadline deadline) {
       }
       if (done()) break;
       if (deadline.expired()) {
-        backoff.ends_early();
-        return false;
+        if (backoff.ends_early()) return false;
+        serve_caller(&turn);
+        return done();
       }
       serve(&turn);
       backoff.pause(deadline);
@@ -238,12 +239,17 @@ bool Progress::drive(const std::function<bool()>& done, Deadline deadline) {
 void Progress::advance() {
   if (left_at_exit_) [[unlikely]]
     await_exit();
-  if (poll(nullptr)) return;
-  serve(nullptr);
+  if (!poll(nullptr)) serve_caller(nullptr);
+}
+
+/// Of a caller that may ask in a loop instead of waiting: peers and the time are checked now and
+/// then.
+void Progress::serve_caller(Turn* turn) {
+  serve(turn);
   const auto now = Clock::now();
   if (now > check_due_.load()) {
     check_due_ = now + check_interval;  // other callers continue meanwhile
-    check_due_ = check(nullptr);
+    check_due_ = check(turn);
   }
   if (options_.oversubscribed || core_.is_shared(now)) core_.yield(now);  // callers ask in a loop
 }

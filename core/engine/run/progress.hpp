@@ -136,6 +136,7 @@ class Progress final : public Driver,
   class Turn;
   bool poll(Turn* turn);
   bool serve(Turn* turn);
+  void serve_caller(Turn* turn);
   bool busy() const;  // under the lock
   bool idle();
   void become_child() noexcept override;
@@ -174,7 +175,7 @@ class Progress final : public Driver,
   std::size_t announced_ = 0;  // of ended_
   std::optional<Ended> next_ended();
 
-  std::atomic<Clock::time_point> check_due_{};        // in advance()
+  std::atomic<Clock::time_point> check_due_{};        // in serve_caller()
   std::atomic<Clock::time_point> due_after_slice_{};  // of a wait that has ended early
   SharedCore core_;
 

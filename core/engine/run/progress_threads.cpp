@@ -81,8 +81,10 @@ Progress::Turn::Away::~Away() {
   if (turn_ && !turn_->progress_.is_inherited()) turn_->take_again();
 }
 
-void Progress::Backoff::ends_early() {
+bool Progress::Backoff::ends_early() {
+  if (check_due_ == Clock::time_point{}) return false;
   progress_.due_after_slice_ = progress_.tells_waits_ ? Clock::now() : check_due_;
+  return true;
 }
 
 void Progress::Backoff::pause(Deadline deadline) {

@@ -51,8 +51,9 @@ class Progress::Backoff {
   void reset() { since_ = Clock::time_point{}; }
   void pause(Deadline deadline);
   /// Its wait ends by its deadline, and may be one of many by which a program waits in slices: the
-  /// next one looks when this one would have, or at once where it has told what it waits for.
-  void ends_early();
+  /// next one looks when this one would have, or at once where it has told what it waits for. False
+  /// if it ends without a pause.
+  bool ends_early();
 
  private:
   Progress& progress_;

@@ -42,6 +42,7 @@ def refused(call, text):
         call()
     except (ValueError, RuntimeError) as error:
         assert text in str(error).lower(), error
+        return str(error)
     else:
         raise AssertionError(f"not refused: {text}")
 

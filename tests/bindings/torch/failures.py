@@ -57,6 +57,29 @@ def check_time_out_in_a_callback():
     dist.barrier()
 
 
+def check_messages_of_nobody():
+    """The error of each way to wait says who was waited for, in which call, and what to do."""
+    if size() == 1:
+        return
+    last, data = size() - 1, torch.zeros(1)
+
+    def poll(work):
+        while not work.is_completed():
+            pass
+        work.wait()
+
+    for wait in (
+        lambda group: dist.recv(data, last, group=group),
+        lambda group: dist.irecv(data, last, group=group).get_future().wait(),
+        lambda group: poll(dist.irecv(data, last, group=group)),
+    ):
+        group = dist.new_group(timeout=datetime.timedelta(seconds=1))
+        if rank() == 0:
+            text = refused(lambda: wait(group), f"rank {last} ")
+            assert "has sent no message" in text and "CAPSTAN_TIMEOUT" in text, text
+        dist.barrier()
+
+
 def check_interrupt():
     """Ctrl-C ends a wait; what is waited for comes only afterwards."""
     if size() == 1:
