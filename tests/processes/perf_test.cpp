@@ -75,11 +75,16 @@ TEST(Perf, RefusesOptionsThatDoNothing) {
 }
 
 TEST(Perf, AFileThatCannotBeWrittenIsFoundBeforeAnythingIsMeasured) {
-  const auto result = run_command(
-      {CAPSTAN_PROGRAM, "perf", "-n", "2", "-e", "8", "--json=/proc/no/such/folder/results"});
-  EXPECT_EQ(result.status, 1);
-  EXPECT_THAT(result.output, HasSubstr("cannot write '/proc/no/such/folder/results'"));
-  EXPECT_THAT(result.output, ::testing::Not(HasSubstr("# all_reduce over")));
+  const std::string file = "/proc/no/such/folder/results";
+  for (const auto& option :
+       {std::vector{"--json=" + file}, std::vector{std::string{"--json"}, file}}) {
+    std::vector<std::string> words{CAPSTAN_PROGRAM, "perf", "-n", "2", "-e", "8"};
+    words.insert(words.end(), option.begin(), option.end());
+    const auto result = run_command(words);
+    EXPECT_EQ(result.status, 1);
+    EXPECT_THAT(result.output, HasSubstr("cannot write '" + file));
+    EXPECT_THAT(result.output, ::testing::Not(HasSubstr("# all_reduce over")));
+  }
 }
 
 TEST(Perf, ASweepEndsWithTheLargestSize) {

@@ -38,8 +38,20 @@ std::string version_text() {
                      commit.empty() ? "" : fmt::format(" ({})", commit));
 }
 
+/// perf takes --json FILE for --json=FILE, where FILE has a dot or a slash: no collective has.
+void join_file_of_json(std::vector<std::string>& words) {
+  const auto json = std::ranges::find(words, "--json");
+  if (words.empty() || words.front() != "perf" || json == words.end()) return;
+  const auto file = std::next(json);
+  if (file == words.end() || file->starts_with('-') || file->find_first_of("./") == file->npos)
+    return;
+  *json += "=" + *file;
+  words.erase(file);
+}
+
 /// The words that CLI11 reads, the last one first. -np is mpirun's -n.
 std::vector<std::string> as_parsed(std::vector<std::string> words) {
+  join_file_of_json(words);
   const auto program = std::ranges::find(words, "--");
   std::ranges::replace(words.begin(), program, "-np", "-n");
   std::ranges::reverse(words);
