@@ -1,7 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 
-/* What programs name that bring kernels of their own for NCCL's device interface, such as
- * nccl-tests: they compile by nvcc, and run as long as they leave those kernels alone. Capstan has
+/* The names that programs with kernels of their own for NCCL's device interface use, nccl-tests
+ * among them. They compile by nvcc, and run as long as they leave those kernels alone. Capstan has
  * no windows and no device communicators: ncclDevCommCreate() and ncclCommQueryProperties() answer
  * ncclInvalidUsage, and a kernel that calls one of these functions all the same traps. */
 #ifndef CAPSTAN_NCCL_DEVICE_H_

@@ -7,7 +7,7 @@ from vllm.platforms.cpu import CpuPlatform
 
 
 class CapstanPlatform(CpuPlatform):
-    """What vLLM asks of a platform; all but the groups is as on any CPU."""
+    """The platform of processors: all but its groups is as on any CPU."""
 
     dist_backend = "capstan"
 

@@ -242,8 +242,7 @@ void Progress::advance() {
   if (!poll(nullptr)) serve_caller(nullptr);
 }
 
-/// Of a caller that may ask in a loop instead of waiting: peers and the time are checked now and
-/// then.
+/// A caller may ask in a loop instead of waiting: it checks peers and the time now and then.
 void Progress::serve_caller(Turn* turn) {
   serve(turn);
   const auto now = Clock::now();
