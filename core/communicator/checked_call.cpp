@@ -11,6 +11,9 @@
 namespace capstan {
 namespace {
 
+/// Several operands fit each buffer that a call is cut for.
+constexpr Bytes longest_operand{256};
+
 class Checker {
  public:
   Checker(const Request& request, int rank, int ranks)
@@ -71,6 +74,10 @@ class Checker {
     const auto& user = request_.reducer.user();
     if (user && !user->accumulate)
       refuse("the operation '{}' has no function: UserOperation::accumulate is empty", user->name);
+    if (user &&
+        (user->width < 1 || user->width > longest_operand.value() / size_of(user->type).value()))
+      refuse("operands of the operation '{}' have {} bytes: 1 to {} are possible", user->name,
+             size_of(user->type).value() * user->width, longest_operand.value());
     if (user && user->type != request_.type)
       refuse("the operation '{}' is for {}, not {}", user->name, name_of(user->type),
              name_of(request_.type));
@@ -128,7 +135,9 @@ class Checker {
   }
 
   Elements most_elements() const {
-    return Elements{addressable.value() / size_of(request_.type).value()};
+    const auto& user = request_.reducer.user();
+    const std::uint64_t width = user && reduces(request_.collective) ? user->width : 1;
+    return Elements{addressable.value() / size_of(request_.type).value() / width};
   }
 
   /// Shape::count, from the buffer that every rank passes.

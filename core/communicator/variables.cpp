@@ -28,6 +28,7 @@ constexpr OtherVariable others[] = {
     {"CAPSTAN_LOCAL_RANK", "set by capstan run: the rank among those of the host"},
     {"CAPSTAN_LOCAL_SIZE", "set by capstan run: the number of ranks of the host"},
     {"CAPSTAN_BINDING", "set by capstan run: the processors of the rank, of those of all"},
+    {"CAPSTAN_MPI", "what libcapstan-mpi.so serves: off, report, only:all_reduce,..."},
     {"CAPSTAN_CUDA_DEVICES", "the number of devices that the stand-in of CUDA shows"},
     {"CAPSTAN_COORDINATOR", "set by capstan perf --against: where its workers meet"},
     {"CAPSTAN_COORDINATOR_SECRET", "set by capstan perf --against: their secret"},

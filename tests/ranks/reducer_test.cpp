@@ -103,6 +103,101 @@ TEST(Reducers, ACommutativeOperationRunsByEveryAlgorithm) {
   }
 }
 
+/// Operands of `width` bytes, each two of which are a linear function modulo 256: their order
+/// counts.
+class WideOperands {
+ public:
+  WideOperands(std::size_t width, std::size_t count) : width_(width), count_(count) {}
+
+  std::vector<std::uint8_t> of(int rank) const {
+    std::vector<std::uint8_t> bytes(width_ * count_);
+    for (std::size_t i = 0; i < bytes.size(); ++i)
+      bytes[i] = static_cast<std::uint8_t>(static_cast<std::size_t>(rank) * 7 + i % 11 + 1);
+    return bytes;
+  }
+  static void compose(std::uint8_t* first, const std::uint8_t* second, std::size_t bytes) {
+    for (std::size_t i = 0; i < bytes; i += 2) {
+      first[i + 1] = static_cast<std::uint8_t>(first[i + 1] * second[i] + second[i + 1]);
+      first[i] = static_cast<std::uint8_t>(first[i] * second[i]);
+    }
+  }
+  std::vector<std::uint8_t> composed(int first, int last) const {
+    std::vector<std::uint8_t> all = of(first);
+    for (int rank = first + 1; rank <= last; ++rank)
+      compose(all.data(), of(rank).data(), all.size());
+    return all;
+  }
+  Reducer reducer() const {
+    return Reducer::of({.name = "compose",
+                        .type = DataType::u8,
+                        .commutative = false,
+                        .accumulate =
+                            [width = width_](void* to, const void* next, std::size_t count) {
+                              compose(static_cast<std::uint8_t*>(to),
+                                      static_cast<const std::uint8_t*>(next), count * width);
+                            },
+                        .width = width_});
+  }
+  std::vector<std::uint8_t> run(Communicator& world, Collective collective) const {
+    const bool scatters = collective == Collective::reduce_scatter;
+    const auto p = static_cast<std::size_t>(scatters ? world.size() : 1);
+    const WideOperands given{width_, count_ * p};
+    const auto input = given.of(world.rank());
+    std::vector<std::uint8_t> output(width_ * count_);
+    Request request{.collective = collective,
+                    .input = input.data(),
+                    .input_count = Elements{count_ * p},
+                    .output = output.data(),
+                    .output_count = Elements{count_}};
+    request.reducer = reducer();
+    world.run(request);
+    return output;
+  }
+
+ private:
+  const std::size_t width_, count_;
+};
+
+TEST(Reducers, OperandsMayBeWiderThanAnyType) {
+  for (const int hosts : {0, 2})
+    for (const int ranks : {2, 3, 5}) {
+      Settings settings = bounded_settings();
+      settings.virtual_hosts = hosts;
+      on_threads(ranks, settings, [&](Communicator& world) {
+        const int r = world.rank(), last = ranks - 1;
+        for (const std::size_t width : {2, 12, 16, 60, 256})
+          for (const std::size_t n : {0, 1, 5, 3000}) {
+            const WideOperands operands{width, n};
+            EXPECT_EQ(operands.run(world, Collective::all_reduce), operands.composed(0, last));
+            EXPECT_EQ(operands.run(world, Collective::scan), operands.composed(0, r));
+            const auto before = operands.run(world, Collective::exscan);
+            if (r > 0) EXPECT_EQ(before, operands.composed(0, r - 1));
+            const auto reduced = operands.run(world, Collective::reduce);
+            if (r == 0) EXPECT_EQ(reduced, operands.composed(0, last));
+            const auto all =
+                WideOperands{width, n * static_cast<std::size_t>(ranks)}.composed(0, last);
+            const auto own = all.begin() + static_cast<std::ptrdiff_t>(width * n) * r;
+            EXPECT_EQ(operands.run(world, Collective::reduce_scatter),
+                      std::vector(own, own + static_cast<std::ptrdiff_t>(width * n)));
+          }
+      });
+    }
+}
+
+TEST(Reducers, OperandsOfNoBytesAndOfTooManyAreRefused) {
+  on_threads(2, bounded_settings(), [](Communicator& world) {
+    for (const std::size_t width : {std::size_t{0}, std::size_t{257}, ~std::size_t{0}}) {
+      std::vector<std::uint8_t> data(300);
+      const auto nothing = [](void*, const void*, std::size_t) {};
+      const auto reducer = Reducer::of({"wide", DataType::u8, true, nothing, width});
+      EXPECT_THROW(world.all_reduce(data, reducer), InvalidArgument);
+    }
+    std::vector<int> data(3, 1);
+    world.all_reduce(data);
+    EXPECT_THAT(data, Each(2)) << "the communicator goes on";
+  });
+}
+
 TEST(Reducers, OperationsOfOtherNamesAreAMismatch) {
   on_threads(2, bounded_settings(), [](Communicator& world) {
     const auto own =

@@ -23,6 +23,9 @@ struct UserOperation {
   /// moves operations on, with elements of `type`; must not call Capstan. What it throws ends the
   /// call, and the communicator, on all ranks with an Aborted that has the text.
   std::function<void(void* accumulator, const void* next, std::size_t count)> accumulate;
+  /// The elements of `type` that make one operand, of 256 bytes at most: all counts of a call are
+  /// in operands then. So u8 and 16 stand for any type of 16 bytes. The same on all ranks.
+  std::size_t width = 1;
 };
 
 /// The way in which elements of different ranks are combined: one of the built-in operations, a sum
@@ -84,4 +87,4 @@ class Reducer {
   std::shared_ptr<const UserOperation> user_;
 };
 
-}  // namespace capstan
+}  // namespace CAPSTAN_EXPORT capstan

@@ -157,7 +157,8 @@ CallMark mark_of(const Call& call, const CallManner& manner) {
     return mark;
   }
   const ReduceOp op = reduces(call.collective) ? call.op : ReduceOp{};
-  const std::uint64_t user = call.user ? std::hash<std::string>{}(call.user->name) | 1 : 0;
+  const std::uint64_t user =
+      call.user ? (std::hash<std::string>{}(call.user->name) + call.user->width - 1) | 1 : 0;
   return {
       .signature = 1 | field(call.purpose, purpose_shift) |
                    field(call.peer_mapped, peer_mapped_shift) |

@@ -43,7 +43,7 @@ struct Call {
   bool operator==(const Call&) const = default;
 
   Contract contract(int ranks) const { return {collective, shape, ranks}; }
-  Bytes element() const { return size_of(type); }
+  Bytes element() const { return size_of(type) * (user ? user->width : 1); }
   /// The length of the largest buffer.
   Bytes extent(int ranks) const { return bytes_of(contract(ranks).extent(), element()); }
 };

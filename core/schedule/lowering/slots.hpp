@@ -43,10 +43,11 @@ constexpr std::uint64_t elements_per_packet(Bytes element) {
   return packet_payload_bytes / element.value();
 }
 
-/// Packets that hold `count` elements.
+/// Packets that hold `count` elements: more than any slot has where an element exceeds a packet.
 constexpr std::uint64_t packets_for(Elements count, Bytes element) {
+  constexpr std::uint64_t too_many = std::uint64_t{1} << 24;
   const std::uint64_t each = elements_per_packet(element);
-  return (count.value() + each - 1) / each;
+  return each == 0 ? count.value() * too_many : (count.value() + each - 1) / each;
 }
 
 /// The bytes that so many elements of a staging buffer, whole units, take in this protocol.
