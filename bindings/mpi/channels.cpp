@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bindings/mpi/channels.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "bindings/mpi/joining.hpp"
+#include "bindings/mpi/progress.hpp"
+
+namespace capstan::mpi {
+namespace {
+
+/// Counts what has been forgotten: a handle that was looked up before may mean another
+/// communicator now.
+std::atomic<std::uint64_t> generation = 0;
+
+/// The world, and the communicator of MPI that it stands for. From Channels::open to close.
+Communicator* joined_world = nullptr;
+
+using Held = std::shared_ptr<Channel>;
+
+}  // namespace
+
+Channel::Channel(MPI_Comm comm) : comm_(comm), refusal_(examine()) {}
+
+Channel::Channel(MPI_Comm comm, Communicator world)
+    : comm_(comm), place_{world.rank(), world.size()}, formed_(true), group_(std::move(world)) {}
+
+std::optional<Reason> Channel::examine() {
+  int between = 0;
+  require(calls.Comm_test_inter(comm_, &between));
+  if (between) return Reason::between_groups;
+  require(calls.Comm_rank(comm_, &place_.rank));
+  require(calls.Comm_size(comm_, &place_.size));
+  if (place_.size == 1) return Reason::one_rank;
+  if (!joined_world) return Reason::no_group;
+  MPI_Group own{}, world{};
+  require(calls.Comm_group(comm_, &own));
+  require(calls.Comm_group(MPI_COMM_WORLD, &world));
+  std::vector<int> ranks(static_cast<std::size_t>(place_.size));
+  for (int rank = 0; rank < place_.size; ++rank) ranks[static_cast<std::size_t>(rank)] = rank;
+  members_.resize(ranks.size());
+  const int code =
+      calls.Group_translate_ranks(own, place_.size, ranks.data(), world, members_.data());
+  calls.Group_free(&own);
+  calls.Group_free(&world);
+  require(code);
+  for (const int member : members_)
+    if (member == MPI_UNDEFINED) return Reason::several_worlds;
+  return std::nullopt;
+}
+
+/// The tag tells groups of the same ranks apart that several threads form at the same time.
+bool Channel::form() {
+  const std::lock_guard lock{forming_};
+  if (formed_ || refusal_) return formed_;
+  static std::atomic<int> next_tag = 0;
+  int tag = place_.rank == 0 ? next_tag++ & 0xffffff : 0;
+  require(
+      own_as<int(void*, int, MPI_Datatype, int, MPI_Comm)>(Id::Bcast)(&tag, 1, MPI_INT, 0, comm_));
+  const bool all = agreed(comm_, [&] {
+    group_ = run_beside_mpi([&] { return joined_world->create_group(members_, tag); });
+  });
+  if (all)
+    formed_.store(true, std::memory_order_release);
+  else
+    group_.reset(), refusal_ = Reason::no_group;
+  return all;
+}
+
+std::unique_ptr<Channels> Channels::open(const Options& options) {
+  std::unique_ptr<Channels> channels{new Channels};
+  require(calls.Comm_create_keyval(
+      [](MPI_Comm, int, void*, void*, void*, int* copies) { return *copies = 0, MPI_SUCCESS; },
+      &Channels::forget, &channels->keyval_, channels.get()));
+  if (options.off) return channels;
+  std::optional<Communicator> world = join_world();
+  if (!world) return channels;
+  channels->world_ = std::make_shared<Channel>(MPI_COMM_WORLD, std::move(*world));
+  joined_world = &channels->world_->group();
+  return channels;
+}
+
+std::shared_ptr<Channel> Channels::find(MPI_Comm comm) {
+  thread_local struct {
+    std::uint64_t generation = ~std::uint64_t{0};
+    MPI_Comm comm{};
+    Held channel;
+  } last;
+  const std::uint64_t now = generation.load(std::memory_order_acquire);
+  if (last.generation == now && last.comm == comm) return last.channel;
+  if (comm == MPI_COMM_WORLD && world_) {
+    last = {now, comm, world_};
+    return world_;
+  }
+  Held* known = nullptr;
+  int found = 0;
+  if (calls.Comm_get_attr(comm, keyval_, static_cast<void*>(&known), &found) != MPI_SUCCESS)
+    return nullptr;
+  if (!found) {
+    const std::lock_guard lock{mutex_};
+    drop_retired();
+    known = new Held{std::make_shared<Channel>(comm)};
+    require(calls.Comm_set_attr(comm, keyval_, known));
+  }
+  last = {now, comm, *known};
+  return *known;
+}
+
+/// MPI calls this when a communicator is freed.
+int Channels::forget(MPI_Comm, int, void* attribute, void* self) {
+  generation.fetch_add(1, std::memory_order_acq_rel);
+  const std::unique_ptr<Held> held{static_cast<Held*>(attribute)};
+  auto& channels = *static_cast<Channels*>(self);
+  if ((*held)->is_formed() && joined_world) channels.retire(**held);
+  return MPI_SUCCESS;
+}
+
+/// A group ends when all of its ranks have come so far: until then they may need this one.
+void Channels::retire(Channel& channel) {
+  const std::lock_guard lock{mutex_};
+  drop_retired();
+  std::optional<Communicator> group = channel.take_group();
+  if (!group) return;
+  try {
+    Work barrier = group->start(Request{});
+    retired_.push_back({std::move(*group), std::move(barrier)});
+  } catch (const Error&) {  // it has failed, and nobody needs it
+  }
+}
+
+void Channels::drop_retired() {
+  std::erase_if(retired_, [](const Retired& each) { return each.barrier.is_completed(); });
+}
+
+void Channels::close() {
+  if (!world_) return;
+  const std::lock_guard lock{mutex_};
+  generation.fetch_add(1, std::memory_order_acq_rel);
+  joined_world = nullptr;
+  try {
+    constexpr std::chrono::seconds limit{10};
+    std::vector<Work> barriers;
+    for (const Retired& each : retired_) barriers.push_back(each.barrier);
+    Work::wait_all(barriers, Deadline::in(limit));
+    static_cast<void>(world_->group().start(Request{}).wait_for(limit));
+  } catch (const Error&) {  // of a peer that has gone: MPI says so
+  }
+  retired_.clear();
+  world_->take_group();
+}
+
+}  // namespace capstan::mpi

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "bindings/mpi/options.hpp"
+#include "bindings/mpi/report.hpp"
+#include "bindings/mpi/transfer.hpp"
+#include "capstan/communicator.hpp"
+
+namespace capstan::mpi {
+
+/// What Capstan has for a communicator of MPI: a group over the links of the world, which the first
+/// blocking collective forms, as all ranks come to it. What comes before that is MPI's: a call that
+/// must not wait cannot form one.
+class Channel {
+ public:
+  explicit Channel(MPI_Comm comm);
+  /// Of the world, which has been joined.
+  Channel(MPI_Comm comm, Communicator world);
+
+  Place place() const { return place_; }
+  /// Why all calls of this communicator are MPI's; all ranks find the same.
+  std::optional<Reason> refusal() const { return refusal_; }
+  bool is_formed() const { return formed_.load(std::memory_order_acquire); }
+  /// Forms the group. All ranks call it. False, and a refusal, if it cannot be had on some rank.
+  bool form();
+  Communicator& group() { return *group_; }
+  std::optional<Communicator> take_group() { return std::move(group_); }
+
+ private:
+  std::optional<Reason> examine();
+
+  const MPI_Comm comm_;
+  Place place_;
+  std::vector<int> members_;  // their ranks in the world
+  std::optional<Reason> refusal_;
+  std::mutex forming_;
+  std::atomic<bool> formed_ = false;
+  std::optional<Communicator> group_;
+};
+
+/// The channels of this process, from MPI_Init to MPI_Finalize.
+class Channels {
+ public:
+  /// Joins the world by way of MPI. All ranks call it. Null, and a line on standard error, if a
+  /// rank cannot.
+  static std::unique_ptr<Channels> open(const Options& options);
+
+  /// Null for an error of MPI.
+  std::shared_ptr<Channel> find(MPI_Comm comm);
+  /// Waits until no peer needs a group any more.
+  void close();
+
+ private:
+  Channels() = default;
+  static int forget(MPI_Comm, int, void* attribute, void* self);
+  void retire(Channel& channel);
+  void drop_retired();
+
+  int keyval_ = MPI_KEYVAL_INVALID;
+  std::shared_ptr<Channel> world_;
+  struct Retired {
+    Communicator group;
+    Work barrier;
+  };
+  std::mutex mutex_;  // of the retired groups
+  std::vector<Retired> retired_;
+};
+
+}  // namespace capstan::mpi

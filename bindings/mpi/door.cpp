@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bindings/mpi/door.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "bindings/mpi/joining.hpp"
+#include "bindings/mpi/progress.hpp"
+
+namespace capstan::mpi {
+namespace {
+
+Options options;
+Channels* channels = nullptr;  // never destroyed: other threads may be in a call at the exit
+
+bool is_sound(const Side& side, const Place& place) {
+  if (side.in_place()) return true;
+  if (side.types || side.counts) {
+    for (int peer = 0; peer < place.size; ++peer)
+      if (side.counts[peer] < 0 || (side.types && side.types[peer] == MPI_DATATYPE_NULL))
+        return false;
+    return side.types || side.type != MPI_DATATYPE_NULL;
+  }
+  if (side.type == MPI_DATATYPE_NULL || side.count < 0) return false;
+  return side.buffer || side.count == 0 || !layout_of(side.type).predefined;
+}
+
+/// Whether MPI has nothing against the arguments, as far as they count on this rank.
+bool is_sound(const Arguments& a, const Place& place) {
+  if (a.kind == Kind::barrier) return true;
+  if (has_root(a.kind) && (a.root < 0 || a.root >= place.size)) return false;
+  const bool is_root = a.root == place.rank;
+  const bool gathers = a.kind == Kind::gather || a.kind == Kind::gatherv;
+  const bool scatters = a.kind == Kind::scatter || a.kind == Kind::scatterv;
+  if (reduces(a.kind)) {
+    if (a.op == MPI_OP_NULL || a.receive.type == MPI_DATATYPE_NULL || a.receive.count < 0)
+      return false;
+    for (int peer = 0; a.receive.counts && peer < place.size; ++peer)
+      if (a.receive.counts[peer] < 0) return false;
+    return a.send.buffer != MPI_IN_PLACE || a.kind != Kind::reduce || is_root;
+  }
+  return (scatters && !is_root ? true : is_sound(a.send, place)) &&
+         (gathers && !is_root ? true : is_sound(a.receive, place));
+}
+
+Options shared_options() {
+  char text[1024] = {};
+  if (const char* set = std::getenv("CAPSTAN_MPI")) std::snprintf(text, sizeof text, "%s", set);
+  share(text, sizeof text);
+  std::string complaint;
+  const Options parsed = Options::parse(text, complaint);
+  int rank = 0;
+  calls.Comm_rank(MPI_COMM_WORLD, &rank);
+  if (rank == 0 && !complaint.empty()) std::fprintf(stderr, "capstan: %s\n", complaint.c_str());
+  return parsed;
+}
+
+int init(int* count, char*** arguments) {
+  const int code = own_as<decltype(init)>(Id::Init)(count, arguments);
+  if (code == MPI_SUCCESS) Door::open();
+  return code;
+}
+
+int init_thread(int* count, char*** arguments, int required, int* provided) {
+  const int code =
+      own_as<decltype(init_thread)>(Id::Init_thread)(count, arguments, required, provided);
+  if (code == MPI_SUCCESS) Door::open();
+  return code;
+}
+
+int finalize() {
+  Door::close();
+  return own_as<decltype(finalize)>(Id::Finalize)();
+}
+
+}  // namespace
+
+std::atomic<bool> Door::open_ = false;
+std::atomic<bool> Door::reports_ = false;
+
+void Door::open() noexcept {
+  if (is_open()) return;
+  try {
+    options = shared_options();
+    start_progress();
+    channels = Channels::open(options).release();
+    reports_ = options.report;
+    open_ = true;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "capstan: %s: the collectives stay MPI's\n", error.what());
+  } catch (const Failed&) {  // MPI has said so
+  }
+}
+
+void Door::close() noexcept {
+  if (!open_.exchange(false)) return;
+  try {
+    finish_pending();
+    own_as<int(MPI_Comm)>(Id::Barrier)(MPI_COMM_WORLD);
+    channels->close();
+    stop_progress();
+    int rank = 0, length = 0;
+    calls.Comm_rank(MPI_COMM_WORLD, &rank);
+    char version[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+    calls.Get_library_version(version, &length);
+    for (char& c : version)
+      if (c == '\n' || c == ',') c = '\0';  // the first words name it
+    if (reports() && rank == 0) Report::print(version);
+  } catch (...) {  // the program ends in any case
+  }
+}
+
+Decision Door::decide(const Arguments& a, bool may_wait) {
+  const auto passed = [](Reason reason) { return Decision{std::nullopt, reason}; };
+  if (!options.serves(a.kind)) return passed(Reason::switched_off);
+  if (a.comm == MPI_COMM_NULL) return passed(Reason::arguments);
+  const std::shared_ptr<Channel> channel = channels->find(a.comm);
+  if (!channel) return passed(Reason::arguments);
+  if (const auto refusal = channel->refusal()) return passed(*refusal);
+  if (!is_sound(a, channel->place())) return passed(Reason::arguments);
+  Decision decision{Served{channel}};
+  if (reduces(a.kind)) {
+    decision.served->reduction = reduction_of(a.op, layout_of(a.receive.type));
+    if (!decision.served->reduction) return passed(Reason::operation);
+  }
+  if (!channel->is_formed() && !may_wait) return passed(Reason::not_formed);
+  if (!channel->is_formed() && !channel->form()) return passed(Reason::no_group);
+  return decision;
+}
+
+void serve_lifecycle(void** served) {
+  const auto put = [&](Id id, auto* function) {
+    served[static_cast<int>(id)] = reinterpret_cast<void*>(function);
+  };
+  put(Id::Init, &init);
+  put(Id::Init_thread, &init_thread);
+  put(Id::Finalize, &finalize);
+  put(Id::Op_free, &free_operation);
+  put(Id::Type_free, &free_type);
+}
+
+}  // namespace capstan::mpi

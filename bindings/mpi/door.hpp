@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "bindings/mpi/requests.hpp"
+
+namespace capstan::mpi {
+
+/// Where a call goes: to Capstan, or to MPI, and why.
+struct Decision {
+  std::optional<Served> served{};
+  Reason reason{};
+};
+
+/// From MPI_Init to MPI_Finalize.
+class Door {
+ public:
+  static bool is_open() { return open_.load(std::memory_order_acquire); }
+  static bool reports() { return reports_.load(std::memory_order_relaxed); }
+
+  /// All ranks decide alike: by the communicator, the operation and its type, and the calls that
+  /// came before. Arguments that MPI refuses are MPI's. `may_wait`: the call is a blocking one.
+  static Decision decide(const Arguments& arguments, bool may_wait);
+
+  /// MPI has been initialised.
+  static void open() noexcept;
+  /// MPI is about to be finalised.
+  static void close() noexcept;
+
+ private:
+  static std::atomic<bool> open_, reports_;
+};
+
+/// MPI_Init, MPI_Finalize, and what frees handles.
+void serve_lifecycle(void** served);
+
+}  // namespace capstan::mpi

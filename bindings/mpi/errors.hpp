@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <exception>
+
+#include "bindings/mpi/mpi.hpp"
+
+namespace capstan::mpi {
+
+/// The code of an error, by which MPI_Error_string has its text.
+int code_of_error(const std::exception_ptr& error) noexcept;
+
+/// Tells the communicator's error handler, and returns the code, for the call to return.
+int report_error(MPI_Comm comm, const std::exception_ptr& error) noexcept;
+
+}  // namespace capstan::mpi
