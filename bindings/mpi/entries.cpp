@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The functions that take the place of MPI's collectives, made from names.def and arguments.hpp.
+#include <tuple>
+
 #include "bindings/mpi/door.hpp"
 #include "bindings/mpi/errors.hpp"
+#include "bindings/mpi/narrow.hpp"
 #include "bindings/mpi/run.hpp"
 
 namespace capstan::mpi {
@@ -46,61 +49,98 @@ int serve_or_pass(const Arguments& arguments, bool may_wait, const Serve& serve,
   return serve(*decision.served);
 }
 
+/// What MPI's own function would do, where MPI has none of this name.
+int refuse(MPI_Comm comm) {
+#ifdef MPI_ERR_UNSUPPORTED_OPERATION
+  const int code = MPI_ERR_UNSUPPORTED_OPERATION;
+#else
+  const int code = MPI_ERR_OTHER;
+#endif
+  calls.Comm_call_errhandler(comm, code);
+  return code;
+}
+
+/// MPI's own function, or its narrow form where it has no wide one.
+template <Id id, Id narrow_id, class... Parameters, class... Rest>
+int call_own(const Arguments& arguments, bool goes_on, std::tuple<Rest...> rest,
+             Parameters... parameters) {
+  if (own(id))
+    return std::apply(
+        [&](Rest... more) {
+          return own_as<int(Parameters..., Rest...)>(id)(parameters..., more...);
+        },
+        rest);
+  int ranks = 0;
+  if (!own(narrow_id) || id == narrow_id || calls.Comm_size(arguments.comm, &ranks) != MPI_SUCCESS)
+    return refuse(arguments.comm);
+  Narrow narrow{ranks, goes_on};
+  const std::tuple<Narrowed<Parameters>...> narrowed{narrow(parameters)...};
+  if (!narrow.fits()) return refuse(arguments.comm);
+  const auto function = own_as<int(Narrowed<Parameters>..., Rest...)>(narrow_id);
+  return std::apply(function, std::tuple_cat(narrowed, rest));
+}
+
 /// The three forms of a collective, by the function that reads its parameters.
 template <auto read>
 class Entries;
 template <class... Parameters, Arguments (*read)(Parameters...)>
 class Entries<read> {
  public:
-  template <Id id>
+  template <Id id, Id narrow>
   static int blocking(Parameters... parameters) {
     const Arguments arguments = read(parameters...);
     return serve_or_pass(
         arguments, true, [&](const Served& served) { return run_served(served, arguments); },
-        [&] { return own_as<int(Parameters...)>(id)(parameters...); });
+        [&] { return call_own<id, narrow>(arguments, false, std::tuple{}, parameters...); });
   }
 
-  template <Id id>
+  template <Id id, Id narrow>
   static int background(Parameters... parameters, MPI_Request* request) {
     const Arguments arguments = read(parameters...);
     return serve_or_pass(
         arguments, false,
         [&](const Served& served) { return start_in_background(served, arguments, request); },
-        [&] { return own_as<int(Parameters..., MPI_Request*)>(id)(parameters..., request); });
+        [&] { return call_own<id, narrow>(arguments, true, std::tuple{request}, parameters...); });
   }
 
-  template <Id id>
+  template <Id id, Id narrow>
   static int persistent(Parameters... parameters, MPI_Info info, MPI_Request* request) {
     const Arguments arguments = read(parameters...);
     return serve_or_pass(
         arguments, false,
         [&](const Served& served) { return make_persistent(served, arguments, request); },
         [&] {
-          return own_as<int(Parameters..., MPI_Info, MPI_Request*)>(id)(parameters..., info,
-                                                                        request);
+          return call_own<id, narrow>(arguments, true, std::tuple{info, request}, parameters...);
         });
   }
 
-  template <Id blocking_id, Id background_id, Id persistent_id>
+  /// The ids of the forms, and those of their narrow forms.
+  template <Id first, Id second, Id third, Id narrow_first, Id narrow_second, Id narrow_third>
   static void put(void** served) {
-    served[static_cast<int>(blocking_id)] = reinterpret_cast<void*>(&blocking<blocking_id>);
-    served[static_cast<int>(background_id)] = reinterpret_cast<void*>(&background<background_id>);
-    served[static_cast<int>(persistent_id)] = reinterpret_cast<void*>(&persistent<persistent_id>);
+    const auto enter = [&](Id id, auto* function) {
+      served[static_cast<int>(id)] = reinterpret_cast<void*>(function);
+    };
+    enter(first, &blocking<first, narrow_first>);
+    enter(second, &background<second, narrow_second>);
+    enter(third, &persistent<third, narrow_third>);
   }
 };
 
 void serve_collectives(void** served) {
+#define NARROW(Name, name) Id::Name, Id::I##name, Id::Name##_init
+#define WIDE(Name, name) Id::Name##_c, Id::I##name##_c, Id::Name##_init_c
 #define COUNTLESS(Name, name, text) \
-  Entries<&from::name<int, int>>::put<Id::Name, Id::I##name, Id::Name##_init>(served);
-#define COLLECTIVE(Name, name, text)                                            \
-  COUNTLESS(Name, name, text)                                                   \
-  Entries<&from::name<MPI_Count, MPI_Aint>>::put<Id::Name##_c, Id::I##name##_c, \
-                                                 Id::Name##_init_c>(served);
+  Entries<&from::name<int, int>>::put<NARROW(Name, name), NARROW(Name, name)>(served);
+#define COLLECTIVE(Name, name, text) \
+  COUNTLESS(Name, name, text)        \
+  Entries<&from::name<MPI_Count, MPI_Aint>>::put<WIDE(Name, name), NARROW(Name, name)>(served);
 #define FUNCTION(Name)
 #include "bindings/mpi/names.def"
 #undef COUNTLESS
 #undef COLLECTIVE
 #undef FUNCTION
+#undef NARROW
+#undef WIDE
 }
 
 }  // namespace

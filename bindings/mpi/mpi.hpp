@@ -5,7 +5,11 @@
 // implementation is linked with none, and never meets the stub's functions.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
+#ifdef CAPSTAN_MPI_ABI
+#include <mpi_abi.h>
+#else
 #include <mpi.h>
+#endif
 
 #include "bindings/mpi/interface.hpp"
 

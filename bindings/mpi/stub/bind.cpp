@@ -135,12 +135,10 @@ void fill() {
   static void* served[most_names];
   ::dl_iterate_phdr(&look_at, &found);
   if (found.path[0]) find_own(found);
-  const char* const setting = std::getenv("CAPSTAN_MPI");
-  const bool off = setting && std::strcmp(setting, "off") == 0;
-  if (library.handle && found.kind && !off) serve(*found.kind, served);
+  if (library.handle && found.kind) serve(*found.kind, served);
   for (const Name* name = capstan_mpi_names; name != capstan_mpi_names_end; ++name) {
     const auto i = name - capstan_mpi_names;
-    void* function = own[i] && served[i] ? served[i] : own[i];
+    void* function = served[i] ? served[i] : own[i];
     if (!function) function = reinterpret_cast<void*>(&absent);
     void* const tool = tool_of(*name, found);
     __atomic_store_n(name->pmpi, function, __ATOMIC_RELEASE);

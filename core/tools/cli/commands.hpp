@@ -21,6 +21,7 @@ void add_calibrate_command(CLI::App& app, int& status, const std::vector<std::st
 void add_simulate_command(CLI::App& app, int& status, const std::vector<std::string>& arguments);
 void add_topo_command(CLI::App& app, int& status);
 void add_doctor_command(CLI::App& app, int& status);
+void add_mpi_command(CLI::App& app);
 void add_ps_command(CLI::App& app, int& status);
 void add_settings_command(CLI::App& app, int& status);
 void add_help_command(CLI::App& app);

@@ -69,6 +69,7 @@ int run_command(int argc, char** argv) {
   int status = 0;
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   capstan::cli::add_run_command(app, status);
+  capstan::cli::add_mpi_command(app);
   capstan::cli::add_perf_command(app, status, arguments);
   capstan::cli::add_verify_command(app, status);
   capstan::cli::add_export_command(app, status);

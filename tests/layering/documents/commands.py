@@ -66,7 +66,7 @@ class Checker:
         listed = subprocess.run([self.capstan, "settings"], capture_output=True, text=True, check=True, timeout=60).stdout
         named = set(re.findall(r"CAPSTAN_\w+", listed))
         # Some variables are no settings of a communicator.
-        documented = (ROOT / "docs/settings.md").read_text() + (ROOT / "docs/nccl.md").read_text()
+        documented = "".join((ROOT / f"docs/{name}.md").read_text() for name in ("settings", "nccl", "mpi"))
         return named | set(re.findall(r"`(CAPSTAN_\w+)", documented))
 
     @cache
