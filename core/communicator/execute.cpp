@@ -79,7 +79,6 @@ class Together final : public Driver, public std::enable_shared_from_this<Togeth
 
   bool drive(const std::function<bool()>& done, Deadline deadline) override {
     while (!done()) {
-      if (deadline.expired()) return false;
       std::vector<Work> pending = works_;
       std::erase_if(pending, &Work::has_ended);
       if (pending.empty())
@@ -87,6 +86,7 @@ class Together final : public Driver, public std::enable_shared_from_this<Togeth
       else
         Work::wait_any(pending, Deadline::in(1ms).clamp(deadline));
       if (const auto all = all_.lock()) settle(*all);
+      if (deadline.expired()) return done();
     }
     return true;
   }

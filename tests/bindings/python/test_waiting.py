@@ -3,6 +3,7 @@
 
 import asyncio
 import concurrent.futures
+import contextlib
 import gc
 import math
 import os
@@ -58,7 +59,7 @@ def test_an_interrupt_ends_a_wait(wait):
             assert total.result(60) == [2, 2, 2, 2]
 
 
-@pytest.mark.parametrize("call", ["probe", "recv_object", "asking"])
+@pytest.mark.parametrize("call", ["probe", "recv_object", "asking", "done", "no time"])
 def test_a_wait_for_a_message_of_nobody_ends(call):
     first, second = cs.local_world(2, timeout=60)
     second.close()
@@ -66,6 +67,13 @@ def test_a_wait_for_a_message_of_nobody_ends(call):
         if call == "asking":
             while first.try_probe(source=1) is None:
                 pass
+        elif call in ("done", "no time"):
+            work = first.recv(np.ones(4), source=1, wait=False)
+            while not work.done:
+                if call == "no time":
+                    with contextlib.suppress(TimeoutError):
+                        work.wait(timeout=0)
+            work.wait()
         else:
             getattr(first, call)(source=1)
 

@@ -38,6 +38,13 @@ def check_unknown_options():
     refused(lambda: dist.new_group(pg_options=object()), "no options")
 
 
+def check_time_out_of_for_ever():
+    for limit in (datetime.timedelta.max, datetime.timedelta(days=10**6)):
+        group, data = dist.new_group(timeout=limit), torch.ones(3)
+        dist.all_reduce(data, group=group, async_op=True).wait(limit)
+        assert data.eq(size()).all()
+
+
 def check_time_out_in_a_callback():
     """A callback waits for a call that the last rank does not make."""
     if size() == 1:
