@@ -27,6 +27,7 @@ constexpr OtherVariable others[] = {
     {"CAPSTAN_SIZE", "set by capstan run: the number of ranks"},
     {"CAPSTAN_LOCAL_RANK", "set by capstan run: the rank among those of the host"},
     {"CAPSTAN_LOCAL_SIZE", "set by capstan run: the number of ranks of the host"},
+    {"CAPSTAN_TERMINAL", "set by capstan perf and tune: where rank 0 shows how much is left"},
     {"CAPSTAN_BINDING", "set by capstan run: the processors of the rank, of those of all"},
     {"CAPSTAN_MPI", "what libcapstan-mpi.so serves: off, report, only:all_reduce,..."},
     {"CAPSTAN_CUDA_DEVICES", "the number of devices that the stand-in of CUDA shows"},

@@ -94,7 +94,7 @@ void measure(const Cell& cell, Bytes size, int ranks, const std::vector<std::str
   Coordinator coordinator{libraries(peers, testbed), ranks, testbed.address()};
   const Order prepare{.kind = Order::Kind::prepare,
                       .collective = static_cast<std::uint32_t>(cell.collective),
-                      .count = cell.shape.count.value(),
+                      .bytes = size.value(),
                       .unsettled = 1};
   const std::uint64_t calls = calls_of(size);
   fmt::print("# {} of {} bytes on {} ranks, {} calls\n", name_of(cell.collective), size.value(),
@@ -136,10 +136,7 @@ void run(const std::vector<std::string>& arguments) {
     const auto size = parse_bytes(word);
     if (!collective || !size || *size < Bytes{1} || ranks < 1)
       throw InvalidArgument("first_calls_bench [COLLECTIVE] [SIZES] [RANKS] [PEERS]");
-    Cell cell = usual_cell_of(*collective, *size, ranks);
-    if (cell.shape.count == Elements{0} && *collective != Collective::barrier)
-      cell.shape.count = Elements{1};
-    measure(cell, *size, ranks, peers);
+    measure(compared_cell_of(*collective, *size, ranks), *size, ranks, peers);
   }
 }
 

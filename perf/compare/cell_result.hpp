@@ -12,12 +12,18 @@
 
 namespace capstan::perf {
 
+/// Single calls, each timed by itself, on the slowest rank of each; microseconds.
+struct SingleCalls {
+  double p50 = 0, p99 = 0, largest = 0;
+};
+
 /// Microseconds per call of one configuration in one cell.
 struct Times {
   double median = 0, least = 0;
   double spread = 0;             ///< distance between the quartiles, as a share of the median
   double lower = 0, upper = 0;   ///< the quartiles
   std::vector<double> rounds{};  ///< of each round
+  std::optional<SingleCalls> single{};
 };
 
 /// One cell of a comparison: calls in a row, and calls that are alone (see AloneCalls).

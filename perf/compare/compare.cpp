@@ -13,6 +13,7 @@
 #include "perf/compare/comparison.hpp"
 #include "perf/compare/summary.hpp"
 #include "perf/measure/folded.hpp"
+#include "perf/measure/progress_bar.hpp"
 #include "perf/measure/report.hpp"
 #include "perf/report/origin.hpp"
 #include "topology/machine.hpp"
@@ -29,26 +30,6 @@ void print_workers(const Coordinator& coordinator, int ranks, bool table) {
       launcher::complain("capstan perf: {} is left out: {}\n", coordinator.spec(i).name, *reason);
   }
 }
-
-/// Counts cells on the terminal while they are measured.
-class ProgressLine {
- public:
-  explicit ProgressLine(std::size_t cells) : cells_(cells) {}
-
-  void start_cell() { print(fmt::format("[{}/{}] measuring", ++cell_, cells_)); }
-  void skip_cell() { ++cell_; }
-  void print(const std::string& text) const {
-    if (terminal_) launcher::complain("\r\033[K{}\r", text);
-  }
-  void clear() const {
-    if (terminal_) launcher::complain("\033[K");
-  }
-
- private:
-  const bool terminal_ = ::isatty(STDERR_FILENO) != 0;
-  const std::size_t cells_;
-  std::size_t cell_ = 0;
-};
 
 /// One run of `capstan perf --against`.
 class ComparisonRun {
@@ -101,17 +82,17 @@ class ComparisonRun {
 
   void measure(Comparison& comparison, Collective collective, Bytes size) {
     if (collective == Collective::barrier && size != options_.sizes.front())
-      return progress_.skip_cell();
-    progress_.start_cell();
+      return progress_.step();
+    progress_.show("measuring");
     cells_.push_back(comparison.run(collective, size));
-    progress_.clear();
+    progress_.step();
     if (table_) print_folded("{}", cell_line(columns_, cells_.back(), options_.peers));
     std::fflush(stdout);
   }
 
   void check_cliffs_from(std::size_t first, Comparison& comparison) {
     const auto remeasure = [&](const CliffCheck& check) {
-      progress_.print(fmt::format("measuring {} again", name_of(*check.cell)));
+      progress_.show(fmt::format("measuring {} again", name_of(*check.cell)));
       return check.larger ? comparison.compare(*check.cell, *check.larger)
                           : comparison.compare_with_parts(*check.cell, check.parts);
     };
@@ -136,8 +117,8 @@ class ComparisonRun {
   const CompareOptions& options_;
   const bool table_ = options_.json != "-";
   const std::size_t most_cells_;
-  const Table columns_ = cells_table(options_.peers, line_width());
-  ProgressLine progress_{most_cells_};
+  const Table columns_ = cells_table(options_.peers, line_width(), options_.measure.percentiles);
+  ProgressBar progress_{most_cells_};
   report::Facts facts_ = options_.origin;
   std::vector<CellResult> cells_;
   std::vector<CliffCheck> checks_;

@@ -17,7 +17,9 @@ using worker_protocol::Order;
 
 namespace {
 
-Times times_of(std::vector<double> seconds) {
+/// Statistics of calls with so many buffers, for each of them.
+Times times_of(std::vector<double> seconds, int many) {
+  for (double& each : seconds) each /= many;
   std::vector<double> rounds = seconds;
   for (double& each : rounds) each *= 1e6;
   const Statistics statistics{std::move(seconds)};
@@ -80,7 +82,7 @@ bool Comparison::fits_in_memory(const Cell& cell) const {
   for (int rank = 0; rank < ranks_; ++rank) {
     const BufferLengths lengths = cell.contract(ranks_).lengths(rank);
     bytes += static_cast<double>(lengths.input.value() + lengths.output.value()) * 4 *
-             static_cast<double>(coordinator_.workers());
+             static_cast<double>(coordinator_.workers()) * options_.calls.many;
   }
   const double free = static_cast<double>(::sysconf(_SC_AVPHYS_PAGES)) *
                       static_cast<double>(::sysconf(_SC_PAGESIZE));
@@ -159,15 +161,19 @@ std::size_t Comparison::own_worker() const {
   return own;
 }
 
+/// The calls that are under way at once; 0: they block.
+std::uint64_t Comparison::started() const {
+  return options_.calls.form == Calling::started ? static_cast<std::uint64_t>(options_.calls.many)
+                                                 : 0;
+}
+
 /// Sets the cell of the orders that follow.
 Cell Comparison::choose(Collective collective, Bytes size) {
-  Cell cell = usual_cell_of(collective, size, ranks_);
-  if (collective != Collective::barrier && cell.shape.count == Elements{0})
-    cell.shape.count = Elements{1};  // the smallest call possible
   cell_ = {.collective = static_cast<std::uint32_t>(collective),
-           .count = cell.shape.count.value(),
-           .allocated = options_.buffers == Buffers::allocated};
-  return cell;
+           .bytes = size.value(),
+           .allocated = options_.buffers == Buffers::allocated,
+           .started = started()};
+  return compared_cell_of(collective, size, ranks_);
 }
 
 CellResult Comparison::run(Collective collective, Bytes size) {
@@ -179,9 +185,18 @@ CellResult Comparison::run(Collective collective, Bytes size) {
   run_rounds(rounds);
   constexpr int times_more = 3;
   if (is_undecided(&Entry::seconds) || is_undecided(&Entry::alone)) run_rounds(times_more * rounds);
+  for (std::size_t worker = 0; worker < n && options_.percentiles; ++worker) list_calls(worker);
   for (std::size_t worker = 0; worker < n && keep_buffers_; ++worker)
     if (entries_[worker].active) tell(worker, Order::Kind::release);
   return result(collective, size);
+}
+
+/// Times single calls: as many as a round has.
+void Comparison::list_calls(std::size_t worker) {
+  Entry& entry = entries_[worker];
+  if (!entry.active || (!keep_buffers_ && !renew_buffers(worker))) return;
+  entry.single = coordinator_.list(worker, entry.calls);
+  if (!keep_buffers_) tell(worker, Order::Kind::release);
 }
 
 /// As many rounds as the time of a cell has room for, where a single call exceeds its share.
@@ -245,18 +260,27 @@ std::optional<double> Comparison::compare_with_parts(const CellResult& cell, std
   return ratio;
 }
 
+void Comparison::add_single_calls(Times& times, const Entry& entry) const {
+  if (!entry.single) return;
+  const double each = 1e6 / options_.calls.many;
+  times.single = SingleCalls{.p50 = entry.single->p50 * each,
+                             .p99 = entry.single->p99 * each,
+                             .largest = entry.single->largest * each};
+}
+
 void Comparison::add_peer(CellResult& cell, const WorkerSpec& spec, const Entry& entry) const {
   const Entry& own = entries_[own_worker()];
   const auto peer = [&](const std::vector<double>& times, const std::vector<double>& own_times) {
     const auto ratio = ratio_of(times, own_times);
     return CellResult::Peer{.name = spec.peer_name,
                             .worker = spec.name,
-                            .times = times_of(times),
+                            .times = times_of(times, options_.calls.many),
                             .ratio = ratio ? ratio->median() : 0,
                             .ratio_spread = ratio ? ratio->spread() : 0,
                             .wrong = entry.wrong};
   };
   cell.ways.push_back(peer(entry.seconds, own.seconds));
+  add_single_calls(cell.ways.back().times, entry);
   add_if_better(cell.peers, cell.ways.back());
   if (entry.alone.empty()) return;
   cell.ways_alone.push_back(peer(entry.alone, own.alone));
@@ -280,13 +304,14 @@ CellResult Comparison::result(Collective collective, Bytes size) const {
     const Entry& entry = entries_[i];
     const WorkerSpec& spec = coordinator_.spec(i);
     if (!entry.active || entry.seconds.empty()) continue;
-    const Times times = times_of(entry.seconds);
+    const Times times = times_of(entry.seconds, options_.calls.many);
     if (&entry == &own) {
       cell.own = times;
-      if (!entry.alone.empty()) cell.alone = times_of(entry.alone);
+      if (!entry.alone.empty()) cell.alone = times_of(entry.alone, options_.calls.many);
       cell.wrong = entry.wrong;
       cell.explanation = entry.explanation;
       cell.calls = entry.calls;
+      add_single_calls(cell.own, entry);
       cell.rounds = entry.seconds.size();
     } else if (spec.peer_name == bound_name) {
       cell.bound = times;

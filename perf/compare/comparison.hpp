@@ -36,8 +36,12 @@ class Comparison {
     double waited = 0;  ///< the greatest share of its time in which a rank waited for its core
     std::string explanation{};
     std::vector<double> seconds{}, alone{};  ///< of a call, by round
+    std::optional<worker_protocol::CallTimes> single{};
   };
   std::size_t own_worker() const;
+  std::uint64_t started() const;
+  void list_calls(std::size_t worker);
+  void add_single_calls(Times& times, const Entry& entry) const;
   Cell choose(Collective collective, Bytes size);
   double time_own(const CellResult& cell);
   double time_own_calls(std::uint32_t calls);

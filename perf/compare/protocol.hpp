@@ -47,6 +47,8 @@ inline constexpr std::pair<Collective, Collective> parts_of_all_reduce[] = {
     {Collective::reduce, Collective::broadcast},
     {Collective::reduce_scatter, Collective::all_gather}};
 
+inline constexpr std::uint64_t most_started = 4096;
+
 struct Order {
   enum class Kind : std::uint32_t {
     prepare,     ///< allocate the buffers of a cell
@@ -59,7 +61,7 @@ struct Order {
   Kind kind{};
   std::uint32_t collective = 0;
   std::uint64_t calls = 0;
-  std::uint64_t count = 0;  ///< Shape::count
+  std::uint64_t bytes = 0;  ///< of the largest buffer: compared_cell_of()
   /// For an all-reduce, N > 0: prepare parts_of_all_reduce[N - 1] as well, or time this pair in
   /// place of it, in the same buffers.
   std::uint64_t parts = 0;
@@ -70,6 +72,8 @@ struct Order {
   std::uint64_t call_nanoseconds = 0, skew_nanoseconds = 0;
   /// To prepare with buffers that the library allocates, if it can.
   std::uint64_t allocated = 0;
+  /// To prepare so many calls by the start_ form, all under way at once; 0: one blocking call.
+  std::uint64_t started = 0;
 };
 
 struct Answer {
@@ -121,7 +125,7 @@ std::span<const std::byte> encode(const Message& message) {
 /// Whether the other side can have meant it.
 inline bool is_plausible(const Order& order) {
   return order.kind <= Order::Kind::release && order.collective < all_collectives().size() &&
-         order.parts <= std::size(parts_of_all_reduce);
+         order.parts <= std::size(parts_of_all_reduce) && order.started <= most_started;
 }
 inline bool is_plausible(const Answer& answer) {
   return answer.seconds >= 0 && answer.seconds < 1e9 && answer.waited >= 0 &&

@@ -77,10 +77,15 @@ std::string ratios_of(const CellResult& cell) {
 }
 
 nlohmann::json to_json(const Times& times) {
-  return {{"median_us", times.median},
-          {"min_us", times.least},
-          {"spread", times.spread},
-          {"times_us", times.rounds}};
+  nlohmann::json json{{"median_us", times.median},
+                      {"min_us", times.least},
+                      {"spread", times.spread},
+                      {"times_us", times.rounds}};
+  if (times.single)
+    json["single_calls"] = {{"p50_us", times.single->p50},
+                            {"p99_us", times.single->p99},
+                            {"max_us", times.single->largest}};
+  return json;
 }
 
 nlohmann::json to_json(const std::vector<CellResult::Peer>& peers) {
@@ -128,7 +133,7 @@ Summary summarize(const std::vector<CellResult>& cells, std::vector<CliffCheck> 
   return summary;
 }
 
-Table cells_table(const std::vector<std::string>& peers, int width) {
+Table cells_table(const std::vector<std::string>& peers, int width, bool percentiles) {
   std::vector<Column> columns{{"collective", "", 15}, {"ranks", "", 5, 9},  {"size", "", 5},
                               {"capstan", "(us)", 9}, {"spread", "", 6, 8}, {"bound", "(us)", 9, 6},
                               {"x bound", "", 7, 5}};
@@ -139,6 +144,10 @@ Table cells_table(const std::vector<std::string>& peers, int width) {
                                  {"alone", "(us)", 9, 4},
                                  {"ratio", "(alone)", 7, 1},
                                  {"best peer", "(alone)", 12, 7}});
+  if (percentiles)
+    columns.insert(
+        columns.end(),
+        {{"p50", "(us)", 8, 2}, {"p99", "(us)", 8}, {"p50", "(peer)", 8, 2}, {"p99", "(peer)", 8}});
   return {std::move(columns), width};
 }
 
@@ -152,6 +161,10 @@ std::string number(double value) {
 std::vector<std::string> ratio_values(std::optional<double> ratio, const CellResult::Peer* best) {
   if (!ratio) return {"", "", ""};
   return {number(*ratio), fmt::format("{:.0f}%", 100 * best->ratio_spread), best->worker};
+}
+
+std::optional<SingleCalls> single_calls_of(const CellResult::Peer* peer) {
+  return peer ? peer->times.single : std::nullopt;
 }
 
 std::string doubts_about(const CellResult& cell) {
@@ -183,6 +196,10 @@ std::string cell_line(const Table& table, const CellResult& cell,
   values.insert(values.end(), in_a_row.begin(), in_a_row.end());
   values.insert(values.end(),
                 {cell.ratio_alone() ? number(cell.alone.median) : "", alone[0], alone[2]});
+  if (cell.own.single)
+    for (const auto& single : {cell.own.single, single_calls_of(cell.best())})
+      for (const double SingleCalls::* each : {&SingleCalls::p50, &SingleCalls::p99})
+        values.push_back(single ? number(*single.*each) : "-");
   return table.line(values) + doubts_about(cell);
 }
 

@@ -40,7 +40,7 @@ struct Summary {
 Summary summarize(const std::vector<CellResult>& cells, std::vector<CliffCheck> checks);
 
 /// The table of cells, with a column for each peer.
-Table cells_table(const std::vector<std::string>& peers, int width);
+Table cells_table(const std::vector<std::string>& peers, int width, bool percentiles = false);
 /// A line, and others below where something casts doubt on it.
 std::string cell_line(const Table& table, const CellResult& cell,
                       const std::vector<std::string>& peers);

@@ -5,6 +5,10 @@
 
 namespace capstan::perf {
 
+bool may_be_in_place(Collective collective) {
+  return collective != Collective::all_to_all_v && collective != Collective::barrier;
+}
+
 Cell cell_of(Collective collective, DataType type, ReduceOp op, Bytes size, int ranks) {
   Cell cell{.collective = collective, .type = type, .op = op};
   const std::uint64_t elements = size.value() / size_of(type).value();
@@ -33,6 +37,13 @@ Cell usual_cell_of(Collective collective, Bytes size, int ranks) {
   Cell cell = cell_of(collective, DataType::f32, ReduceOp::sum, size, ranks);
   cell.in_place = collective == Collective::broadcast;
   return cell;
+}
+
+Cell compared_cell_of(Collective collective, Bytes size, int ranks) {
+  const Cell cell = usual_cell_of(collective, size, ranks);
+  if (collective == Collective::barrier || cell.contract(ranks).extent() > Elements{0}) return cell;
+  const Bytes least = size_of(cell.type) * static_cast<std::uint64_t>(ranks);
+  return usual_cell_of(collective, has_counts(collective) ? least : size_of(cell.type), ranks);
 }
 
 Request request_of(const Cell& cell, int rank, int ranks, std::byte* input, std::byte* output) {

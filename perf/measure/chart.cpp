@@ -29,6 +29,7 @@ report::Line bandwidth_of(const report::Line& times, double share) {
 std::string kind_of(const Measurement& m) {
   std::string kind{name_of(m.cell.type)};
   if (reduces(m.cell.collective)) kind += fmt::format(" {}", name_of(m.cell.op));
+  if (m.cell.shape.root > 0) kind += fmt::format(" root {}", m.cell.shape.root);
   return m.cell.in_place ? kind + " in place" : kind;
 }
 
@@ -95,12 +96,11 @@ report::Figure times_and_bandwidths(std::string title, Collective collective, in
   return figure;
 }
 
-std::string chart_page(const std::vector<Measurement>& measurements, const report::Facts& facts) {
+namespace {
+
+/// The diagrams of the measurements of one collective.
+void add_collective(report::Page& page, const std::vector<Measurement>& measurements) {
   const Measurement& first = measurements.front();
-  report::Page page{title_of(first),
-                    "Times of the slowest rank per call: medians over rounds, and as bands the "
-                    "quartiles."};
-  page.add_facts(facts);
   std::vector<report::Line> lines, alone;
   std::vector<report::Taken> taken;
   for (const Measurement& m : measurements) {
@@ -120,6 +120,25 @@ std::string chart_page(const std::vector<Measurement>& measurements, const repor
   page.add(times_and_bandwidths(title_of(first), first.cell.collective, first.ranks,
                                 std::move(lines), std::move(alone), std::move(taken)));
   page.add(map);
+}
+
+}  // namespace
+
+std::string chart_page(const std::vector<Measurement>& measurements, const report::Facts& facts) {
+  std::vector<std::vector<Measurement>> collectives;  // those of one follow one another
+  for (const Measurement& m : measurements) {
+    if (collectives.empty() || collectives.back().front().cell.collective != m.cell.collective)
+      collectives.emplace_back();
+    collectives.back().push_back(m);
+  }
+  const Measurement& first = measurements.front();
+  report::Page page{collectives.size() == 1
+                        ? title_of(first)
+                        : fmt::format("{} collectives, {} ranks", collectives.size(), first.ranks),
+                    "Times of the slowest rank per call: medians over rounds, and as bands the "
+                    "quartiles."};
+  page.add_facts(facts);
+  for (const std::vector<Measurement>& each : collectives) add_collective(page, each);
   return page.html();
 }
 

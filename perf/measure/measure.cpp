@@ -18,9 +18,12 @@
 #include "perf/measure/data.hpp"
 #include "perf/measure/device_calls.hpp"
 #include "perf/measure/statistics.hpp"
+#include "topology/machine.hpp"
 
 namespace capstan::perf {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 /// Memory from `new`, as most programs use it.
 std::shared_ptr<std::byte> plain_memory(std::size_t bytes) {
@@ -37,9 +40,17 @@ std::shared_ptr<std::byte> allocated_memory(Communicator& world, std::size_t byt
   return {buffer, reinterpret_cast<std::byte*>(buffer->data())};
 }
 
-/// One call at least, and no more than a round needs to be sure of its mean.
-std::uint64_t calls_in(double seconds, double call) {
-  return static_cast<std::uint64_t>(std::clamp(seconds / call, 1.0, 20000.0));
+/// The bytes that the caches of this machine hold which one rank may use.
+Bytes cache_bytes() {
+  const Machine machine = Machine::discover();
+  constexpr Bytes unknown{64 << 20};
+  const Bytes last = machine.l3() + machine.l2();
+  return last > Bytes{0} ? last : unknown;
+}
+
+std::optional<Communicator> group_of(Communicator& world, int groups) {
+  if (groups == 1) return std::nullopt;
+  return world.split(world.rank() / (world.size() / groups));
 }
 
 }  // namespace
@@ -86,11 +97,15 @@ double Measurement::bus_bandwidth() const {
 Bench::Bench(Communicator& world, Bytes largest, const MeasureOptions& options)
     : world_(world),
       options_(options),
+      own_group_(group_of(world, options.groups)),
+      group_(own_group_ ? *own_group_ : world),
       device_(options.buffers == Buffers::device
-                  ? std::make_unique<DeviceCalls>(world, options.vendor, options.device_number)
+                  ? std::make_unique<DeviceCalls>(group_, options.vendor, options.device_number)
                   : nullptr),
-      input_memory_(allocate(std::max<std::size_t>(largest.value(), 4096))),
-      output_memory_(allocate(std::max<std::size_t>(largest.value(), 4096))),
+      bytes_(
+          area_bytes(largest, options.calls.off_cache ? cache_bytes() : Bytes{0}, options.calls)),
+      input_memory_(allocate(bytes_)),
+      output_memory_(allocate(bytes_)),
       input_(input_memory_.get()),
       output_(output_memory_.get()),
       begins_together_(on_own_cores()) {
@@ -110,36 +125,40 @@ bool Bench::on_own_cores() {
 
 Bench::Memory Bench::allocate(std::size_t bytes) {
   if (device_) return device_->allocate(bytes);
-  return options_.buffers == Buffers::plain ? plain_memory(bytes) : allocated_memory(world_, bytes);
+  return options_.buffers == Buffers::plain ? plain_memory(bytes) : allocated_memory(group_, bytes);
 }
 
-Request Bench::request_of(const Cell& cell) const {
-  return perf::request_of(cell, world_.rank(), world_.size(), input_, output_);
+TimedCalls Bench::calls_of(const Cell& cell) {
+  return {group_, device_.get(), cell, {input_, output_, bytes_}, options_.calls};
 }
 
-/// Runs a call. On a device, returns when the call is in the stream.
-void Bench::run(const Request& request) {
-  device_ ? device_->run(request) : world_.run(request);
-}
-
-/// Waits for what run() has begun.
+/// Waits for what has been put into a stream.
 void Bench::finish() {
   if (device_) device_->finish();
 }
 
-void Bench::clear_output(Bytes size) {
+void Bench::clear_outputs() {
   if (device_)
-    device_->write(output_, std::vector<std::byte>(size.value()));
+    device_->write(output_, std::vector<std::byte>(bytes_));
   else
-    std::memset(output_, 0, size.value());
+    std::memset(output_, 0, bytes_);
 }
 
-double Bench::time_calls(const Cell& cell, std::uint64_t calls) {
+/// Seconds of calls in a row, on this rank.
+template <class Call>
+double Bench::time_calls(std::uint64_t calls, const Call& call) {
+  if (laps_) laps_->begin(calls);
   const auto start = std::chrono::steady_clock::now();
-  const Request request = request_of(cell);
-  for (std::uint64_t i = 0; i < calls; ++i) run(request);
+  for (std::uint64_t i = 0; i < calls; ++i) {
+    call();
+    if (laps_) laps_->next();
+  }
   finish();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double Bench::time_calls(TimedCalls& timed, std::uint64_t calls) {
+  return time_calls(calls, [&] { timed.run(); });
 }
 
 double Bench::slowest(double seconds) {
@@ -147,45 +166,47 @@ double Bench::slowest(double seconds) {
   return seconds;
 }
 
+/// One call with test data in all its buffers.
 std::uint64_t Bench::check(const Cell& cell) {
-  const Contract contract = cell.contract(world_.size());
-  const TestData data{cell.type, cell.op, contract, world_.size()};
-  std::byte *input = input_, *output = output_;
-  std::vector<std::byte> host_input, host_output;  // of a device
-  if (device_) {
-    const Bytes size = bytes_of(contract.extent(), size_of(cell.type));
-    host_input.resize(size.value()), host_output.resize(size.value());
-    input = host_input.data(), output = host_output.data();
+  const Contract contract = cell.contract(group_.size());
+  const TestData data{cell.type, cell.op, contract, group_.size()};
+  TimedCalls timed = calls_of(cell);
+  std::vector<std::byte> inputs(device_ ? bytes_ : 0), outputs(device_ ? bytes_ : 0);
+  std::vector<Request> seen;  // by the host
+  for (const BufferArea& each : timed.buffers()) {
+    std::byte* const input = device_ ? inputs.data() + (each.input - input_) : each.input;
+    std::byte* const output = device_ ? outputs.data() + (each.output - output_) : each.output;
+    seen.push_back(perf::request_of(cell, group_.rank(), group_.size(), input, output));
+    data.spoil(output, contract.extent());
+    data.fill(const_cast<void*>(seen.back().input), group_.rank());
   }
-  const Request seen = perf::request_of(cell, world_.rank(), world_.size(), input, output);
-  data.spoil(output, contract.extent());
-  data.fill(const_cast<void*>(seen.input), world_.rank());
-  if (device_) device_->write(input_, host_input), device_->write(output_, host_output);
-  run(request_of(cell));
+  if (device_) device_->write(input_, inputs), device_->write(output_, outputs);
+  timed.run();
   finish();
-  if (device_) device_->read(host_output, output_);
-  std::uint64_t wrong = data.count_wrong(seen.output, world_.rank());
+  if (device_) device_->read(outputs, output_);
+  std::uint64_t wrong = 0;
+  for (const Request& each : seen) wrong += data.count_wrong(each.output, group_.rank());
   world_.all_reduce(std::span{&wrong, 1});
   return wrong;
 }
 
 /// Warms up until the autotuner has decided about calls like this one; false if it takes too long.
-/// Ranks agree on the time after every few calls, so that all stop at the same one.
-bool Bench::settle(const Cell& cell) {
+/// Ranks of a group agree on the time after every few calls, so that all stop at the same one.
+bool Bench::settle(TimedCalls& timed) {
   constexpr double times_as_long = 8, looks = 8;
   constexpr double most_calls = 1000;  // between two looks
   const double limit = times_as_long * options_.seconds;
-  const Request request = request_of(cell);
-  if (device_) return time_calls(cell, 2), true;  // by then ranks have agreed on the way
+  if (device_) return time_calls(timed, 2), true;  // by then ranks have agreed on the way
   double elapsed = 0;
   for (double calls = 0, next = 1; elapsed < limit;) {
     const auto start = std::chrono::steady_clock::now();
     for (double i = 0; i < next; ++i) {
-      world_.run(request);
-      if (world_.is_settled(request)) return true;
+      timed.run();
+      if (group_.is_settled(timed.decisive())) return true;
     }
-    elapsed +=
-        slowest(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    group_.all_reduce(std::span{&took, 1}, ReduceOp::max);
+    elapsed += took;
     calls += next;
     next = std::clamp(std::floor(limit * calls / elapsed / looks), 1.0, most_calls);
   }
@@ -193,26 +214,25 @@ bool Bench::settle(const Cell& cell) {
 }
 
 /// Seconds, from one call, or from several where these are short.
-double Bench::time_of_call(const Cell& cell) {
+double Bench::time_of_call(TimedCalls& timed) {
   constexpr std::uint64_t several = 5;
-  const double one = slowest(time_calls(cell, 1));
+  const double one = slowest(time_calls(timed, 1));
   if (one * several * several > options_.seconds) return one;
-  return slowest(time_calls(cell, several)) / several;
+  return slowest(time_calls(timed, several)) / several;
 }
 
 /// Seconds of a call that is alone. `call` is what one in a row takes.
-double Bench::time_alone(const Cell& cell, double call) {
+double Bench::time_alone(TimedCalls& timed, double call) {
   using Clock = AloneCalls::Clock;
   constexpr std::chrono::microseconds soon{100};
   const auto calls = AloneCalls::calls_in(options_.seconds / options_.rounds, call, options_.skew);
-  const Request request = request_of(cell);
   std::int64_t begin = (Clock::now() + soon).time_since_epoch().count();
   world_.all_reduce(std::span{&begin, 1}, ReduceOp::max);
   const AloneCalls alone{Clock::time_point{Clock::duration{begin}},
                          call,
                          {options_.skew, world_.rank(), world_.size()}};
   return slowest(alone.time(std::min<std::uint64_t>(calls, 20000), [&] {
-    run(request);
+    timed.run();
     finish();
   }));
 }
@@ -228,74 +248,132 @@ MachineState state_since(Communicator& world, const MachineReading& before) {
 
 /// Only the first ones if these take far longer than they should: other programs may have come to
 /// need the cores, and then each call waits for one.
-Bench::InARow Bench::time_in_a_row(const Cell& cell, std::uint64_t calls) {
+Bench::InARow Bench::time_in_a_row(TimedCalls& timed, std::uint64_t calls) {
   constexpr double times_as_long = 4;
   constexpr std::uint64_t first = 256;
   const double limit = times_as_long * options_.seconds / options_.rounds;
-  if (calls <= 2 * first)
-    return {slowest(time_calls(cell, calls)) / static_cast<double>(calls), calls};
-  const double begin = time_calls(cell, first);
+  if (calls <= 2 * first || options_.iterations > 0)
+    return {slowest(time_calls(timed, calls)) / static_cast<double>(calls), calls};
+  const double begin = time_calls(timed, first);
   const double each = slowest(begin) / first;
   if (each * static_cast<double>(calls) > limit) return {each, first};
-  const double own = begin + time_calls(cell, calls - first);
+  const double own = begin + time_calls(timed, calls - first);
   return {slowest(own) / static_cast<double>(calls), calls};
 }
 
-Bench::Rounds Bench::time_rounds(const Cell& cell, int rounds, std::uint64_t calls) {
+/// One call at least, and no more than a round needs to be sure of its mean.
+std::uint64_t Bench::calls_in_round(double call, int rounds) const {
+  if (options_.iterations > 0) return options_.iterations;
+  const std::uint64_t most = options_.percentiles ? most_laps(world_.size(), rounds) : 20000;
+  const double room = options_.seconds / rounds / call;
+  return static_cast<std::uint64_t>(std::clamp(room, 1.0, static_cast<double>(most)));
+}
+
+Bench::Rounds Bench::time_rounds(TimedCalls& timed, int rounds, std::uint64_t calls) {
   const MachineReading before = read_machine();
-  Rounds timed;
+  const double each = 1e6 / options_.calls.many;
+  Rounds result;
   for (int i = 0; i < rounds; ++i) {
-    const auto [seconds, done] = time_in_a_row(cell, calls);
-    timed.calls += done;
-    timed.times.push_back(seconds * 1e6);
-    if (done < calls) calls = calls_in(options_.seconds / options_.rounds, seconds);
-    if (begins_together_) timed.alone.push_back(time_alone(cell, seconds) * 1e6);
+    if (options_.percentiles) laps_ = &result.laps;
+    const auto [seconds, done] = time_in_a_row(timed, calls);
+    laps_ = nullptr;
+    result.calls += done;
+    result.times.push_back(seconds * each);
+    if (done < calls) calls = calls_in_round(seconds, options_.rounds);
+    if (begins_together_) result.alone.push_back(time_alone(timed, seconds) * each);
   }
-  timed.state = state_since(world_, before);
-  return timed;
+  result.state = state_since(world_, before);
+  return result;
+}
+
+/// Calls beside a computation that takes about as long as one of them. In turns: the calls, the
+/// computation, and both.
+Overlap Bench::overlap(TimedCalls& timed, double call, int rounds, std::uint64_t calls) {
+  double speed = Computation::speed();
+  world_.all_reduce(std::span{&speed, 1}, ReduceOp::min);
+  const Computation beside{options_.beside, speed, call};
+  std::vector<double> shares, starts, computed, both;
+  const auto time = [&](const auto& body) {
+    return slowest(time_calls(calls, body)) / static_cast<double>(calls);
+  };
+  for (int i = 0; i < rounds; ++i) {
+    Clock::duration started{};
+    const double alone = time([&] { timed.run(); });
+    computed.push_back(time([&] { beside.run(); }));
+    both.push_back(time([&] {
+      const auto begin = Clock::now();
+      timed.begin();
+      started += Clock::now() - begin;
+      if (options_.beside == Beside::helped) timed.continue_by_thread();
+      beside.run();
+      timed.end();
+    }));
+    starts.push_back(slowest(std::chrono::duration<double>(started).count()) /
+                     static_cast<double>(calls));
+    const double hidden = alone + computed.back() - both.back();
+    shares.push_back(std::clamp(hidden / std::min(alone, computed.back()), 0.0, 1.0));
+  }
+  const auto median = [](std::vector<double>& values) {
+    return Statistics{std::move(values)}.median();
+  };
+  return {.share = median(shares),
+          .start = median(starts) * 1e6,
+          .computed = median(computed) * 1e6,
+          .both = median(both) * 1e6};
 }
 
 Measurement Bench::measure(const Cell& cell) {
   Measurement result{.cell = cell,
-                     .ranks = world_.size(),
+                     .ranks = group_.size(),
                      .buffers = options_.buffers,
                      .algorithm = {},
                      .explanation = {}};
   if (options_.check) result.wrong = check(cell);
 
   // In place each call sums the result of the one before: zeros do not overflow.
-  if (cell.in_place) clear_output(result.bytes());
-  if (options_.warm_up > 0) time_calls(cell, options_.warm_up);
-  result.settled = settle(cell);
-  const double call = time_of_call(cell);
+  if (cell.in_place) clear_outputs();
+  TimedCalls timed = calls_of(cell);
+  if (options_.warm_up > 0) time_calls(timed, options_.warm_up);
+  result.settled = slowest(settle(timed) ? 0 : 1) == 0;
+  const double call = time_of_call(timed);
   const int rounds =
-      static_cast<int>(std::clamp(options_.seconds / call, 1.0, double(options_.rounds)));
-  const std::uint64_t calls = calls_in(options_.seconds / rounds, call);
+      options_.iterations > 0
+          ? options_.rounds
+          : static_cast<int>(std::clamp(options_.seconds / call, 1.0, double(options_.rounds)));
+  const std::uint64_t calls = calls_in_round(call, rounds);
 
-  Rounds timed = time_rounds(cell, rounds, calls);
-  if (timed.state.busy())
-    if (Rounds again = time_rounds(cell, rounds, calls); again.state.waited < timed.state.waited)
-      timed = std::move(again);
+  Rounds rounds_timed = time_rounds(timed, rounds, calls);
+  if (rounds_timed.state.busy())
+    if (Rounds again = time_rounds(timed, rounds, calls);
+        again.state.waited < rounds_timed.state.waited)
+      rounds_timed = std::move(again);
+  if (options_.beside != Beside::nothing) result.overlap = overlap(timed, call, rounds, calls);
+  fill(result, std::move(rounds_timed));
+  const Request& request = timed.decisive();
+  result.explanation = device_ ? device_->explain(request) : group_.explain(request);
+  result.algorithm = device_ ? device_->algorithm(request) : group_.algorithm(request);
+  return result;
+}
+
+/// Notes the results of the rounds.
+void Bench::fill(Measurement& result, Rounds timed) {
   result.state = timed.state;
   result.times = timed.times, result.times_alone = timed.alone;
+  result.calls = timed.calls;
+  if (options_.percentiles)
+    result.distribution = distribution_of(world_, timed.laps, options_.calls.many);
+  if (begins_together_) result.alone = Statistics{std::move(timed.alone)}.median();
   const Statistics statistics{std::move(timed.times)};
   result.median = statistics.median();
   result.least = statistics.least();
   result.spread = statistics.spread();
   result.lower = statistics.quantile(0.25), result.upper = statistics.quantile(0.75);
-  if (begins_together_) result.alone = Statistics{std::move(timed.alone)}.median();
-  result.calls = timed.calls;
-  const Request request = request_of(cell);
-  result.explanation = device_ ? device_->explain(request) : world_.explain(request);
-  result.algorithm = device_ ? device_->algorithm(request) : world_.algorithm(request);
-  return result;
 }
 
 RecordedCalls Bench::record(const Cell& cell) {
   constexpr int calls = 3;
-  if (cell.in_place)
-    clear_output(bytes_of(cell.contract(world_.size()).extent(), size_of(cell.type)));
-  return record_calls(world_, request_of(cell), calls);
+  if (cell.in_place) clear_outputs();
+  return record_calls(group_, calls_of(cell).decisive(), calls);
 }
 
 }  // namespace capstan::perf

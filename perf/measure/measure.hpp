@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,7 +12,10 @@
 #include "capstan/communicator.hpp"
 #include "core/profiles/machine_state.hpp"
 #include "perf/measure/cell.hpp"
+#include "perf/measure/computation.hpp"
+#include "perf/measure/laps.hpp"
 #include "perf/measure/recorded_calls.hpp"
+#include "perf/measure/timed_calls.hpp"
 
 namespace capstan::perf {
 
@@ -30,8 +34,17 @@ constexpr bool is_steady(double spread) {
 /// How busy the machines of all ranks have been since a reading. All ranks call it.
 MachineState state_since(Communicator& world, const MachineReading& before);
 
-/// The result of measuring a cell. Times are microseconds per call, of calls in a row unless it is
-/// said; each round counts with the time of its slowest rank.
+/// Calls beside a computation that takes about as long; times in microseconds of the slowest rank.
+struct Overlap {
+  double share = 0;     ///< of the shorter one of both that the other one hides: median, 0 to 1
+  double start = 0;     ///< until the start_ form has returned
+  double computed = 0;  ///< the computation alone
+  double both = 0;      ///< the two together
+};
+
+/// The result of measuring a cell. Times are microseconds per call, and where a call has several
+/// buffers for each of them, of calls in a row unless it is said; each round counts with the time
+/// of its slowest rank.
 struct Measurement {
   Cell cell;
   int ranks = 0;
@@ -46,6 +59,8 @@ struct Measurement {
   bool settled = true;                         ///< false: the autotuner was still trying candidates
   std::vector<double> times{}, times_alone{};  ///< of all rounds
   MachineState state{};                        ///< of the machine meanwhile
+  std::optional<Distribution> distribution{};  ///< where it was asked for
+  std::optional<Overlap> overlap{};            ///< the same
 
   bool steady() const { return is_steady(spread); }
   /// The source of the decision how calls run: "rule", "profile", "trials", "model" or "device".
@@ -72,7 +87,8 @@ struct MeasureOptions {
   /// How long the timed calls of one cell take, about. Before them, calls run until the autotuner
   /// has decided, for eight times as long at most.
   double seconds = 0.25;
-  std::uint64_t warm_up = 0;  ///< calls before it, at least
+  std::uint64_t warm_up = 0;     ///< calls before it, at least
+  std::uint64_t iterations = 0;  ///< calls of a round; 0: as many as there is time for
   bool check = true;
   bool bind = true;  ///< comparisons bind each rank to a core of its own
   /// Within which time ranks come to calls that are alone: see AloneCalls.
@@ -80,13 +96,19 @@ struct MeasureOptions {
   Buffers buffers = Buffers::plain;
   std::string vendor{};   ///< of a device: "cuda" or "hip"
   int device_number = 0;  ///< of the vendor's devices this one, counted round
+  CallOptions calls{};
+  bool percentiles = false;  ///< each call is timed by itself
+  Beside beside = Beside::nothing;
+  int groups = 1;   ///< of equal size, which make the same calls at the same time
+  int window = 64;  ///< messages that are under way, where bandwidths are measured
 };
 
 /// Measures cells one after the other. Every rank makes the same calls. Not thread-safe.
 class Bench {
  public:
-  /// Allocates buffers for cells of up to `largest` bytes, once. Every rank constructs one. Throws
-  /// SystemError when there is not enough memory.
+  /// Allocates buffers for cells of up to `largest` bytes, once. Every rank constructs one. Where
+  /// there are groups, the ranks of `world` split into them. Throws SystemError when there is not
+  /// enough memory.
   Bench(Communicator& world, Bytes largest, const MeasureOptions& options);
   Bench(const Bench&) = delete;
   ~Bench();
@@ -97,12 +119,13 @@ class Bench {
   RecordedCalls record(const Cell& cell);
 
  private:
-  Request request_of(const Cell& cell) const;
-  void run(const Request& request);
+  TimedCalls calls_of(const Cell& cell);
   void finish();
-  void clear_output(Bytes size);
-  double time_calls(const Cell& cell, std::uint64_t calls);
-  bool settle(const Cell& cell);
+  void clear_outputs();
+  template <class Call>
+  double time_calls(std::uint64_t calls, const Call& call);
+  double time_calls(TimedCalls& timed, std::uint64_t calls);
+  bool settle(TimedCalls& timed);
   struct InARow {
     double seconds;  ///< of a call
     std::uint64_t calls;
@@ -111,11 +134,15 @@ class Bench {
     std::vector<double> times{}, alone{};
     std::uint64_t calls = 0;  ///< in a row, of all rounds
     MachineState state{};
+    Laps laps{};
   };
-  InARow time_in_a_row(const Cell& cell, std::uint64_t calls);
-  Rounds time_rounds(const Cell& cell, int rounds, std::uint64_t calls);
-  double time_of_call(const Cell& cell);
-  double time_alone(const Cell& cell, double call);
+  InARow time_in_a_row(TimedCalls& timed, std::uint64_t calls);
+  Rounds time_rounds(TimedCalls& timed, int rounds, std::uint64_t calls);
+  double time_of_call(TimedCalls& timed);
+  double time_alone(TimedCalls& timed, double call);
+  Overlap overlap(TimedCalls& timed, double call, int rounds, std::uint64_t calls);
+  void fill(Measurement& result, Rounds timed);
+  std::uint64_t calls_in_round(double call, int rounds) const;
   bool on_own_cores();
   std::uint64_t check(const Cell& cell);
   double slowest(double seconds);
@@ -125,11 +152,15 @@ class Bench {
 
   Communicator& world_;
   MeasureOptions options_;
+  std::optional<Communicator> own_group_;      // where there are several
+  Communicator& group_;                        // whose calls are measured
   const std::unique_ptr<DeviceCalls> device_;  // null: buffers are in host memory
+  const std::size_t bytes_;                    // of the memory of all inputs, and of all outputs
   Memory input_memory_, output_memory_;
   std::byte* const input_;
   std::byte* const output_;
   const bool begins_together_;  // calls can be measured alone
+  Laps* laps_ = nullptr;        // where single calls are timed
 };
 
 }  // namespace capstan::perf

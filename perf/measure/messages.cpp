@@ -34,6 +34,7 @@ MessageBench::MessageBench(Communicator& world, Bytes largest, const MeasureOpti
     : world_(world),
       options_(options),
       peer_(peer_of(world)),
+      all_paired_(world.size() % 2 == 0 ? std::nullopt : world.split(peer_ < 0 ? -1 : 0)),
       out_(std::max<std::size_t>(largest.value(), 1)),
       in_(out_.size()) {
   for (std::size_t at = 0; at < out_.size(); ++at) out_[at] = byte_from(world.rank(), at);
@@ -50,7 +51,7 @@ void MessageBench::there_and_back(std::size_t bytes) {
 void MessageBench::one_way(std::size_t bytes) {
   const bool sends = world_.rank() < peer_;
   std::vector<Work> under_way;
-  for (int i = 0; i < window; ++i)
+  for (int i = 0; i < options_.window; ++i)
     under_way.push_back(sends ? world_.start_send(first(out_, bytes), peer_)
                               : world_.start_receive(first(in_, bytes), peer_));
   for (const Work& work : under_way) work.wait();
@@ -60,7 +61,7 @@ void MessageBench::one_way(std::size_t bytes) {
 
 void MessageBench::both_ways(std::size_t bytes) {
   std::vector<Work> under_way;
-  for (int i = 0; i < window; ++i) {
+  for (int i = 0; i < options_.window; ++i) {
     under_way.push_back(world_.start_receive(first(in_, bytes), peer_));
     under_way.push_back(world_.start_send(first(out_, bytes), peer_));
   }
@@ -74,23 +75,28 @@ double MessageBench::slowest(double microseconds) {
 
 /// Microseconds of a call, on the slowest pair.
 double MessageBench::time_calls(Call call, std::size_t bytes, std::uint64_t calls) {
+  if (laps_) laps_->begin(calls);
   const auto start = Clock::now();
-  if (peer_ >= 0)
-    for (std::uint64_t i = 0; i < calls; ++i) (this->*call)(bytes);
+  for (std::uint64_t i = 0; i < calls && peer_ >= 0; ++i) {
+    (this->*call)(bytes);
+    if (laps_) laps_->next();
+  }
   const std::chrono::duration<double, std::micro> elapsed = Clock::now() - start;
   return slowest(elapsed.count() / static_cast<double>(calls));
 }
 
 /// The times of all rounds. Each says how many calls fit into the next one: other programs may come
 /// to need the cores.
-std::vector<double> MessageBench::time(Call call, std::size_t bytes) {
+std::vector<double> MessageBench::time(Call call, std::size_t bytes, Laps* laps) {
   const double share = options_.seconds / 3 / options_.rounds * 1e6;
   std::vector<double> times;
   double each = time_calls(call, bytes, options_.warm_up + 3);
   for (double left = options_.seconds / 3 * 1e6;
        times.empty() || (left > 0 && times.size() < static_cast<std::size_t>(options_.rounds));) {
     const double calls = std::clamp(std::floor(share / each), 1.0, 1000.0);
+    laps_ = laps;
     each = time_calls(call, bytes, static_cast<std::uint64_t>(calls));
+    laps_ = nullptr;
     left -= each * calls;
     times.push_back(each);
   }
@@ -113,14 +119,20 @@ MessageMeasurement MessageBench::measure(Bytes size) {
   MessageMeasurement result{.bytes = size};
   if (options_.check) result.wrong = check(bytes);
   const MachineReading before = read_machine();
-  result.round_trips = time(&MessageBench::there_and_back, bytes);
+  Laps laps;
+  result.round_trips =
+      time(&MessageBench::there_and_back, bytes, options_.percentiles ? &laps : nullptr);
   result.windows = time(&MessageBench::one_way, bytes);
   result.exchanges = time(&MessageBench::both_ways, bytes);
   result.state = state_since(world_, before);
+  if (options_.percentiles && peer_ >= 0) {
+    constexpr int ways = 2;
+    result.distribution = distribution_of(all_paired_ ? *all_paired_ : world_, laps, ways);
+  }
   const Statistics trips{result.round_trips};
   result.latency = trips.median() / 2, result.least = trips.least() / 2;
   result.spread = trips.spread();
-  const double messages = window * (world_.size() / 2);
+  const double messages = options_.window * (world_.size() / 2);
   const double way = Statistics{result.windows}.median();
   result.rate = messages / way * 1e6;
   result.one_way = result.rate * static_cast<double>(bytes) / 1e9;
@@ -129,33 +141,42 @@ MessageMeasurement MessageBench::measure(Bytes size) {
   return result;
 }
 
-Table messages_table(TableFormat format, int width) {
-  return {{{"size", "(bytes)", 11},
-           {"latency", "(us)", 9},
-           {"min", "(us)", 9, 2},
-           {"spread", "(%)", 6, 1},
-           {"one way", "(GB/s)", 9},
-           {"both ways", "(GB/s)", 9},
-           {"rate", "(1000/s)", 9}},
-          width,
-          format};
+Table messages_table(TableFormat format, int width, bool percentiles) {
+  std::vector<Column> columns{{"size", "(bytes)", 11},   {"latency", "(us)", 9},
+                              {"min", "(us)", 9, 12},    {"spread", "(%)", 6, 11},
+                              {"one way", "(GB/s)", 9},  {"both ways", "(GB/s)", 9, 1},
+                              {"rate", "(1000/s)", 9, 2}};
+  if (percentiles) {
+    const std::vector<Column> more = distribution_columns();
+    columns.insert(columns.end(), more.begin(), more.end());
+  }
+  return {std::move(columns), width, format};
 }
 
 std::string table_line(const Table& table, const MessageMeasurement& m) {
   const auto number = [](double value) { return fmt::format("{:.2f}", value); };
-  return table.line({fmt::to_string(m.bytes.value()), number(m.latency), number(m.least),
-                     fmt::format("{:.1f}", 100 * m.spread), fmt::format("{:.3f}", m.one_way),
-                     fmt::format("{:.3f}", m.both_ways), fmt::format("{:.1f}", m.rate / 1e3)},
-                    doubts_about(m.wrong, m.spread, m.state));
+  std::vector<std::string> values{fmt::to_string(m.bytes.value()),
+                                  number(m.latency),
+                                  number(m.least),
+                                  fmt::format("{:.1f}", 100 * m.spread),
+                                  fmt::format("{:.3f}", m.one_way),
+                                  fmt::format("{:.3f}", m.both_ways),
+                                  fmt::format("{:.1f}", m.rate / 1e3)};
+  if (m.distribution)
+    for (const double Distribution::* each : distribution_values)
+      values.push_back(number(*m.distribution.*each));
+  return table.line(std::move(values), doubts_about(m.wrong, m.spread, m.state));
 }
 
 nlohmann::json to_json(const MessageMeasurement& m) {
-  return {{"bytes", m.bytes.value()},    {"latency_us", m.latency},
-          {"min_us", m.least},           {"spread", m.spread},
-          {"one_way_gbps", m.one_way},   {"both_ways_gbps", m.both_ways},
-          {"messages_per_s", m.rate},    {"wrong", m.wrong},
-          {"machine", to_json(m.state)}, {"round_trips_us", m.round_trips},
-          {"windows_us", m.windows},     {"exchanges_us", m.exchanges}};
+  nlohmann::json json{{"bytes", m.bytes.value()},    {"latency_us", m.latency},
+                      {"min_us", m.least},           {"spread", m.spread},
+                      {"one_way_gbps", m.one_way},   {"both_ways_gbps", m.both_ways},
+                      {"messages_per_s", m.rate},    {"wrong", m.wrong},
+                      {"machine", to_json(m.state)}, {"round_trips_us", m.round_trips},
+                      {"windows_us", m.windows},     {"exchanges_us", m.exchanges}};
+  if (m.distribution) json["single_calls"] = to_json(*m.distribution);
+  return json;
 }
 
 }  // namespace capstan::perf

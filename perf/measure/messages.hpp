@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <vector>
 
 #include "core/profiles/machine_state.hpp"
@@ -23,14 +24,12 @@ struct MessageMeasurement {
   std::uint64_t wrong = 0;        ///< bytes that arrived wrong
   std::vector<double> round_trips{}, windows{}, exchanges{};  ///< of all rounds, us
   MachineState state{};
+  std::optional<Distribution> distribution{};  ///< of the halves of single round trips
 };
 
 /// Measures messages. Every rank makes the same calls; the last one of an odd number only waits.
 class MessageBench {
  public:
-  /// Messages that are under way at the same time, where bandwidths are measured.
-  static constexpr int window = 64;
-
   MessageBench(Communicator& world, Bytes largest, const MeasureOptions& options);
   MessageMeasurement measure(Bytes size);
 
@@ -39,18 +38,20 @@ class MessageBench {
   void there_and_back(std::size_t bytes);
   void one_way(std::size_t bytes);
   void both_ways(std::size_t bytes);
-  std::vector<double> time(Call call, std::size_t bytes);
+  std::vector<double> time(Call call, std::size_t bytes, Laps* laps = nullptr);
   double time_calls(Call call, std::size_t bytes, std::uint64_t calls);
   double slowest(double microseconds);
   std::uint64_t check(std::size_t bytes);
 
   Communicator& world_;
   const MeasureOptions options_;
-  const int peer_;  // -1: none
+  const int peer_;                          // -1: none
+  std::optional<Communicator> all_paired_;  // ranks, where one is left over
   std::vector<std::uint8_t> out_, in_;
+  Laps* laps_ = nullptr;  // where single calls are timed
 };
 
-Table messages_table(TableFormat format, int width);
+Table messages_table(TableFormat format, int width, bool percentiles);
 std::string table_line(const Table& table, const MessageMeasurement& measurement);
 nlohmann::json to_json(const MessageMeasurement& measurement);
 

@@ -30,13 +30,31 @@ std::string unusual_conditions(const MeasureOptions& options) {
     text +=
         fmt::format(", ranks come to calls that are alone within {} us",
                     std::chrono::duration_cast<std::chrono::microseconds>(options.skew).count());
+  return text + unusual_calls(options.calls);
+}
+
+std::string unusual_calls(const CallOptions& options) {
+  std::string text;
+  if (options.form == Calling::fused)
+    text += fmt::format(", {} buffers in one fused call, times per buffer", options.many);
+  else if (options.many > 1)
+    text += fmt::format(", {} calls at once, times per call", options.many);
+  else if (options.form == Calling::started)
+    text += ", by the start_ form";
+  if (options.off_cache) text += ", buffers that no cache has";
+  if (options.offset > 0) text += fmt::format(", {} elements off a page", options.offset);
   return text;
 }
 
 nlohmann::json conditions_of(const MeasureOptions& options) {
   return {{"bound_to_cores", options.bind},
           {"buffers", name_of(options.buffers)},
-          {"skew_us", std::chrono::duration_cast<std::chrono::microseconds>(options.skew).count()}};
+          {"skew_us", std::chrono::duration_cast<std::chrono::microseconds>(options.skew).count()},
+          {"form", name_of(options.calls.form)},
+          {"buffers_per_call", options.calls.many},
+          {"off_cache", options.calls.off_cache},
+          {"offset_elements", options.calls.offset},
+          {"groups", options.groups}};
 }
 
 namespace {
@@ -53,6 +71,8 @@ std::string doubts_about_cell(const Measurement& m) {
   return m.settled ? text : "not settled" + (text.empty() ? "" : "; " + text);
 }
 
+using M = Measurement;
+
 }  // namespace
 
 std::string doubts_about(std::uint64_t wrong, double spread, const MachineState& state) {
@@ -66,57 +86,115 @@ std::string doubts_about(std::uint64_t wrong, double spread, const MachineState&
   return text;
 }
 
-Table measurements_table(const std::vector<Cell>& cells, const TableOptions& options) {
-  const int type = same(cells, &Cell::type) ? 9 : 0, op = same(cells, &Cell::op) ? 8 : 0;
-  std::vector<Column> columns{
-      {"size", "(bytes)", 11}, {"count", "(elements)", 11, 7}, {"type", "", 4, type},
-      {"op", "", 7, op},       {"algorithm", "", 18, 2},       {"by", "", 7, 4},
-      {"time", "(us)", 9},     {"min", "(us)", 9, 6},          {"spread", "(%)", 6, 1},
-      {"alone", "(us)", 9, 3}, {"algbw", "(GB/s)", 6, 5},      {"busbw", "(GB/s)", 6}};
-  if (options.both_places)
-    columns.insert(columns.end(), {{"in place", "(us)", 9}, {"busbw", "in pl.", 6}});
-  return {std::move(columns), options.width, options.format};
+namespace {
+
+using Field = MeasurementsTable::Field;
+
+std::string number(double value) {
+  return fmt::format("{:.2f}", value);
 }
 
-std::string conditions_of(const Table& table, const std::vector<Cell>& cells, int ranks,
-                          const std::string& where) {
+Field of_overlap(const char* name, const char* unit, int leaves_at, double Overlap::* value,
+                 double times = 1) {
+  return {{name, unit, 8, leaves_at}, [value, times](const Measurement& m) {
+            return m.overlap ? number(times * (*m.overlap.*value)) : "-";
+          }};
+}
+
+/// The columns of every table. What differs between lines stays.
+std::vector<Field> usual_fields(const std::vector<Cell>& cells) {
+  const auto root = [](const Measurement& m) {
+    return has_root(m.cell.collective) ? fmt::to_string(m.cell.shape.root) : "-";
+  };
+  const bool one_root = std::ranges::all_of(
+      cells, [&](const Cell& c) { return c.shape.root == cells[0].shape.root; });
+  const int type = same(cells, &Cell::type) ? 19 : 0, op = same(cells, &Cell::op) ? 18 : 0;
+  std::vector<Field> fields;
+  if (!same(cells, &Cell::collective))
+    fields.push_back({{"collective", "", 16},
+                      [](const M& m) { return std::string{name_of(m.cell.collective)}; }});
+  if (!one_root) fields.push_back({{"root", "", 4}, root});
+  const std::vector<Field> always{
+      {{"size", "(bytes)", 11}, [](const M& m) { return fmt::to_string(m.bytes().value()); }},
+      {{"count", "(elements)", 11, 17},
+       [](const M& m) { return fmt::to_string(m.cell.contract(m.ranks).typical_count().value()); }},
+      {{"type", "", 4, type}, [](const M& m) { return std::string{name_of(m.cell.type)}; }},
+      {{"op", "", 7, op},
+       [](const M& m) {
+         return std::string{reduces(m.cell.collective) ? name_of(m.cell.op) : "-"};
+       }},
+      {{"algorithm", "", 18, 12}, [](const M& m) { return m.algorithm; }},
+      {{"by", "", 7, 14}, [](const M& m) { return std::string{m.decided_by()}; }},
+      {{"time", "(us)", 9}, [](const M& m) { return number(m.median); }},
+      {{"min", "(us)", 9, 16}, [](const M& m) { return number(m.least); }},
+      {{"spread", "(%)", 6, 11}, [](const M& m) { return fmt::format("{:.1f}", 100 * m.spread); }},
+      {{"alone", "(us)", 9, 13}, [](const M& m) { return m.alone > 0 ? number(m.alone) : "-"; }},
+      {{"algbw", "(GB/s)", 6, 15}, [](const M& m) { return number(m.algorithm_bandwidth()); }},
+      {{"busbw", "(GB/s)", 6}, [](const M& m) { return number(m.bus_bandwidth()); }}};
+  fields.insert(fields.end(), always.begin(), always.end());
+  return fields;
+}
+
+/// Columns that were asked for leave a narrow line after all others.
+std::vector<Field> fields_of(const std::vector<Cell>& cells, const TableOptions& options) {
+  std::vector<Field> fields = usual_fields(cells);
+  if (options.both_places) {
+    fields.push_back({{"in place", "(us)", 9}, [](const M& m) { return number(m.median); }, 1});
+    fields.push_back(
+        {{"busbw", "in pl.", 6}, [](const M& m) { return number(m.bus_bandwidth()); }, 1});
+  }
+  const std::vector<Column> of_calls = distribution_columns();
+  for (std::size_t i = 0; i < of_calls.size() && options.percentiles; ++i)
+    fields.push_back({of_calls[i], [value = distribution_values[i]](const M& m) {
+                        return m.distribution ? number(*m.distribution.*value) : "-";
+                      }});
+  if (options.overlap)
+    for (Field& each : std::vector<Field>{of_overlap("overlap", "(%)", 0, &Overlap::share, 100),
+                                          of_overlap("start", "(us)", 1, &Overlap::start),
+                                          of_overlap("computed", "(us)", 8, &Overlap::computed),
+                                          of_overlap("both", "(us)", 7, &Overlap::both)})
+      fields.push_back(std::move(each));
+  return fields;
+}
+
+std::vector<Column> columns_of(const std::vector<Field>& fields) {
+  std::vector<Column> columns;
+  for (const Field& each : fields) columns.push_back(each.column);
+  return columns;
+}
+
+}  // namespace
+
+MeasurementsTable::MeasurementsTable(const std::vector<Cell>& cells, const TableOptions& options)
+    : fields_(fields_of(cells, options)),
+      table_(columns_of(fields_), options.width, options.format) {}
+
+std::string MeasurementsTable::line(std::span<const Measurement> places) const {
+  std::vector<std::string> values;
+  for (const Field& each : fields_)
+    values.push_back(each.place < places.size() ? each.value(places[each.place]) : "-");
+  std::string doubts = doubts_about_cell(places.front());
+  for (const Measurement& in_place : places.subspan(1))
+    if (const std::string more = doubts_about_cell(in_place); !more.empty())
+      doubts += (doubts.empty() ? "in place: " : "; in place: ") + more;
+  return table_.line(std::move(values), doubts);
+}
+
+std::string conditions_of(const Table& table, const std::vector<Cell>& cells,
+                          const std::string& ranks, const std::string& where) {
   const Cell& any = cells.front();
-  std::string text =
-      fmt::format("# {} over {} ranks ({})\n# ", name_of(any.collective), ranks, where);
-  if (same(cells, &Cell::type) && any.collective != Collective::barrier)
+  const bool one = same(cells, &Cell::collective);
+  std::string text = fmt::format("# {} over {} ({})\n# ",
+                                 one ? name_of(any.collective) : "collectives", ranks, where);
+  if (same(cells, &Cell::type) && cells.back().collective != Collective::barrier)
     text += fmt::format("{}, ", name_of(any.type));
-  if (same(cells, &Cell::op) && reduces(any.collective))
+  if (same(cells, &Cell::op) &&
+      std::ranges::any_of(cells, [](const Cell& each) { return reduces(each.collective); }))
     text += fmt::format("{}, ", name_of(any.op));
   text += "times of the slowest rank, per call\n";
   if (const std::string names = table.left_out(); !names.empty())
     text += fmt::format("# in wider lines and --json also: {}\n", names);
   return text;
-}
-
-std::string table_line(const Table& table, std::span<const Measurement> places) {
-  const auto number = [](double value) { return fmt::format("{:.2f}", value); };
-  const Measurement& m = places.front();
-  std::vector<std::string> values{
-      fmt::to_string(m.bytes().value()),
-      fmt::to_string(m.cell.contract(m.ranks).typical_count().value()),
-      std::string{name_of(m.cell.type)},
-      std::string{reduces(m.cell.collective) ? name_of(m.cell.op) : "-"},
-      m.algorithm,
-      std::string{m.decided_by()},
-      number(m.median),
-      number(m.least),
-      fmt::format("{:.1f}", 100 * m.spread),
-      m.alone > 0 ? number(m.alone) : "-",
-      number(m.algorithm_bandwidth()),
-      number(m.bus_bandwidth())};
-  std::string doubts = doubts_about_cell(m);
-  for (const Measurement& in_place : places.subspan(1)) {
-    values.push_back(number(in_place.median));
-    values.push_back(number(in_place.bus_bandwidth()));
-    if (const std::string more = doubts_about_cell(in_place); !more.empty())
-      doubts += (doubts.empty() ? "in place: " : "; in place: ") + more;
-  }
-  return table.line(std::move(values), doubts);
 }
 
 nlohmann::json to_json(const MachineState& state) {
@@ -128,30 +206,38 @@ nlohmann::json to_json(const MachineState& state) {
 }
 
 nlohmann::json to_json(const Measurement& m) {
-  return {{"collective", name_of(m.cell.collective)},
-          {"ranks", m.ranks},
-          {"bytes", m.bytes().value()},
-          {"count", m.cell.contract(m.ranks).typical_count().value()},
-          {"type", name_of(m.cell.type)},
-          {"op", name_of(m.cell.op)},
-          {"in_place", m.cell.in_place},
-          {"buffers", name_of(m.buffers)},
-          {"algorithm", m.algorithm},
-          {"explanation", m.explanation},
-          {"decided_by", m.decided_by()},
-          {"machine", to_json(m.state)},
-          {"steady", m.steady()},
-          {"times_us", m.times},
-          {"times_alone_us", m.times_alone},
-          {"median_us", m.median},
-          {"min_us", m.least},
-          {"spread", m.spread},
-          {"alone_us", m.alone},
-          {"algbw_gbps", m.algorithm_bandwidth()},
-          {"busbw_gbps", m.bus_bandwidth()},
-          {"wrong", m.wrong},
-          {"calls", m.calls},
-          {"settled", m.settled}};
+  nlohmann::json json{{"collective", name_of(m.cell.collective)},
+                      {"ranks", m.ranks},
+                      {"bytes", m.bytes().value()},
+                      {"count", m.cell.contract(m.ranks).typical_count().value()},
+                      {"root", m.cell.shape.root},
+                      {"type", name_of(m.cell.type)},
+                      {"op", name_of(m.cell.op)},
+                      {"in_place", m.cell.in_place},
+                      {"buffers", name_of(m.buffers)},
+                      {"algorithm", m.algorithm},
+                      {"explanation", m.explanation},
+                      {"decided_by", m.decided_by()},
+                      {"machine", to_json(m.state)},
+                      {"steady", m.steady()},
+                      {"times_us", m.times},
+                      {"times_alone_us", m.times_alone},
+                      {"median_us", m.median},
+                      {"min_us", m.least},
+                      {"spread", m.spread},
+                      {"alone_us", m.alone},
+                      {"algbw_gbps", m.algorithm_bandwidth()},
+                      {"busbw_gbps", m.bus_bandwidth()},
+                      {"wrong", m.wrong},
+                      {"calls", m.calls},
+                      {"settled", m.settled}};
+  if (m.distribution) json["single_calls"] = to_json(*m.distribution);
+  if (m.overlap)
+    json["overlap"] = {{"share", m.overlap->share},
+                       {"start_us", m.overlap->start},
+                       {"computed_us", m.overlap->computed},
+                       {"both_us", m.overlap->both}};
+  return json;
 }
 
 namespace {

@@ -98,6 +98,7 @@ std::string Table::names(const std::string& behind) const {
 }
 
 std::string Table::line(std::vector<std::string> values, const std::string& doubts) const {
+  values.resize(columns_.size(), "-");
   if (format_ == TableFormat::text)
     return joined(values, false) + (doubts.empty() ? "" : fmt::format("#! {}\n", doubts));
   values.push_back(doubts);

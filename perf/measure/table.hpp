@@ -30,8 +30,8 @@ class Table {
   std::string head() const;
   /// A line of the names alone, and what stands behind it.
   std::string names(const std::string& behind) const;
-  /// A value for each column, also for those that are left out. What casts doubt on it: as text
-  /// another line, else the last column.
+  /// A value for each column, also for those that are left out; the last ones may be missing. What
+  /// casts doubt on it: as text another line, else the last column.
   std::string line(std::vector<std::string> values, const std::string& doubts = {}) const;
   /// The names that are left out, separated by commas.
   std::string left_out() const;

@@ -35,6 +35,8 @@
   function format(value, unit) {
     if (value === 0) return '0';
     const scales = units[unit] || [[1, unit ? ` ${unit}` : '']];
+    // A value far below the smallest unit is a remainder of arithmetic.
+    if (units[unit] && Math.abs(value) < scales[scales.length - 1][0] / 1000) return '0';
     const [factor, name] = scales.find(([least]) => value >= least * 0.9999) || scales[scales.length - 1];
     return digits(value / factor) + name;
   }
@@ -321,10 +323,11 @@
       if (value !== null) node.dataset.value = value;
       return node;
     };
+    const sum = (values) => part.parts.length > 1 ? [values.reduce((a, b) => a + b, 0)] : [];
     const rows = part.bars.map((bar) => element('tr', {}, element('th', { textContent: bar.name }),
-      cell(bar.parts.reduce((sum, value) => sum + value, 0)), ...bar.parts.map(cell),
+      ...sum(bar.parts).map(cell), ...bar.parts.map(cell),
       ...(part.compared ? [cell(bar.compared)] : []), element('td', { className: 'text', textContent: bar.note })));
-    const head = ['', 'sum', ...part.parts, ...(part.compared ? [part.compared] : []), '']
+    const head = ['', ...sum([]).map(() => 'sum'), ...part.parts, ...(part.compared ? [part.compared] : []), '']
       .map((name) => element('th', { textContent: name }));
     return table('values', head, rows);
   }

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
@@ -20,9 +21,22 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr const char* commands[] = {"run",  "perf",    "verify",    "export",
-                                    "tune", "explain", "calibrate", "simulate",
-                                    "topo", "doctor",  "settings",  "help"};
+/// The commands that the program says it has.
+const std::vector<std::string>& commands() {
+  static const std::vector<std::string> all = [] {
+    const Folder folder;
+    std::istringstream help{folder.run("COLUMNS=200 capstan --help").output};
+    std::vector<std::string> found;
+    bool inside = false;
+    for (std::string line; std::getline(help, line);) {
+      if (inside && !line.starts_with("  ")) break;
+      if (inside && line[2] != ' ') found.push_back(line.substr(2, line.find(' ', 2) - 2));
+      inside = inside || line.starts_with("Subcommands:");
+    }
+    return found;
+  }();
+  return all;
+}
 
 /// "--ranks" and the like, but for "--help" in examples of other programs.
 std::set<std::string> long_options(const std::string& text) {
@@ -35,7 +49,7 @@ std::set<std::string> long_options(const std::string& text) {
 
 TEST(Help, SaysOfEachCommandWhatItSaysItself) {
   const Folder folder;
-  for (const std::string command : commands) {
+  for (const std::string command : commands()) {
     const auto asked = folder.run("capstan help " + command);
     EXPECT_EQ(asked.status, 0) << asked.output;
     const auto own = folder.run("capstan " + command + " --help");
@@ -50,7 +64,7 @@ TEST(Help, SaysOfEachCommandWhatItSaysItself) {
 
 TEST(Help, ManualPagesHaveAllOptionsAndExamples) {
   const Folder folder;
-  for (const std::string command : commands) {
+  for (const std::string command : commands()) {
     auto page = folder.run("capstan help --man " + command).output;
     page.erase(std::ranges::remove(page, '\\').begin(), page.end());
     EXPECT_TRUE(page.starts_with(".TH capstan-" + command + " 1")) << page.substr(0, 80);
@@ -64,7 +78,7 @@ TEST(Help, ManualPagesHaveAllOptionsAndExamples) {
 TEST(Help, ManualPagesAreRoff) {
   const Folder folder;
   const std::regex request{"\\.(TH|SH|TP|B|BR|nf|fi)( .*)?"};
-  for (const std::string command : commands) {
+  for (const std::string command : commands()) {
     std::istringstream page{folder.run("capstan help --man " + command).output};
     for (std::string line; std::getline(page, line);)
       if (line.starts_with(".")) EXPECT_TRUE(std::regex_match(line, request)) << line;
@@ -101,7 +115,7 @@ std::vector<std::string> long_lines(const Folder& folder, const std::string& com
 TEST(Help, NoLineIsLongerThanTheTerminal) {
   const Folder folder;
   EXPECT_THAT(long_lines(folder, "--help"), ::testing::IsEmpty());
-  for (const std::string command : commands)
+  for (const std::string command : commands())
     EXPECT_THAT(long_lines(folder, command + " --help"), ::testing::IsEmpty()) << command;
   folder.run("capstan tune all_reduce -n 2 --sizes 1K,64K --seconds 0.01 --despite-load -o p.json");
   for (const char* command :
@@ -117,14 +131,66 @@ TEST(Help, NoLineIsLongerThanTheTerminal) {
     EXPECT_THAT(long_lines(folder, command), ::testing::IsEmpty()) << command;
 }
 
+/// The text of a command's help about an option; empty: it has none.
+std::string help_on(const Folder& folder, const std::string& command, const std::string& option) {
+  std::istringstream help{folder.run("COLUMNS=1000 capstan help " + command).output};
+  std::string text;
+  for (std::string line; std::getline(help, line);) {
+    const std::size_t begin = std::min(line.find_first_not_of(' '), line.size());
+    const bool is_option = line.substr(begin).starts_with("-") && begin < 10;
+    if (!text.empty() && (is_option || begin < 10)) break;
+    if (is_option && std::regex_search(line, std::regex{"^ *([^ ]*,)?" + option + "[, ]"}))
+      text = line;
+    else if (!text.empty())
+      text += line.substr(begin - 1);
+  }
+  return text;
+}
+
+TEST(Help, OptionsMeanTheSameInEveryCommand) {
+  const Folder folder;
+  ASSERT_GT(commands().size(), 10U);
+  const std::map<std::string, std::string> meaning{
+      {"-n", "--ranks.* (R|r)anks"},
+      {"-b", "--(min-)?bytes.* (Bytes of the largest buffer|Smallest message)"},
+      {"--bytes", "Bytes of the largest buffer"},
+      {"--sizes", "comma-separated"},
+      {"-a", "--algorithm"},
+      {"--json", "Print JSON instead of text, or write it to a file as well: --json=FILE"},
+      {"--chart", "HTML page of diagrams"},
+      {"--hosts", "(h|H)osts"},
+      {"--seconds", "(l|L)ong|about"},
+      {"--root", "(r|R)oot"}};
+  for (const auto& [option, text] : meaning) {
+    int found = 0;
+    for (const std::string& command : commands())
+      if (const std::string said = help_on(folder, command, option); !said.empty()) {
+        ++found;
+        EXPECT_TRUE(std::regex_search(said, std::regex{text})) << command << ": " << said;
+      }
+    EXPECT_GT(found, 0) << option;
+  }
+  for (const char* command :
+       {"export all_reduce -n 2 -a ring -b 4K", "explain all_reduce -n 2 -b 4K",
+        "simulate all_reduce -n 4 -b 4K", "perf all_reduce -n 2 -b 4K -e 4K --seconds 0.001",
+        "perf all_reduce -n 2 --sizes 4K --seconds 0.001",
+        "tune all_reduce -n 2 --sizes 4K --seconds 0.001 -o p.json"})
+    EXPECT_EQ(folder.run(std::string{"capstan "} + command).status, 0) << command;
+}
+
+/// `run` prints what its program prints, `export` and `calibrate` write JSON anyway.
+const std::set<std::string> without_json{"run", "export", "calibrate", "help"};
+
 /// --json prints JSON and nothing else, and --json=FILE writes it beside the text.
 TEST(Help, JsonMeansTheSameInEveryCommand) {
   const Folder folder;
+  std::set<std::string> tried;
   for (const std::string command :
        {"explain all_reduce -n 2", "verify barrier -n 2", "doctor", "settings", "topo",
         "simulate barrier -n 4", "perf all_reduce -n 2 --sizes 8 --seconds 0.001",
-        "tune all_reduce -n 2 --sizes 8 --seconds 0.001 --restart -o p.json"}) {
+        "tune all_reduce -n 2 --sizes 8 --seconds 0.001 --restart -o p.json", "ps"}) {
     const std::string words = command;
+    tried.insert(words.substr(0, words.find(' ')));
     const auto printed = folder.run("capstan " + words + " --json");
     EXPECT_EQ(printed.status, 0) << words << "\n" << printed.output;
     EXPECT_TRUE(nlohmann::json::accept(printed.output)) << words << "\n" << printed.output;
@@ -132,8 +198,31 @@ TEST(Help, JsonMeansTheSameInEveryCommand) {
     EXPECT_FALSE(nlohmann::json::accept(written.output)) << words;
     EXPECT_TRUE(nlohmann::json::accept(folder.run("cat out.json; rm out.json").output)) << words;
   }
+  for (const std::string& command : commands())
+    EXPECT_NE(tried.contains(command), without_json.contains(command)) << command;
   const auto order = folder.run("capstan perf --json all_reduce -n 2 --sizes 8 --seconds 0.001");
   EXPECT_TRUE(nlohmann::json::accept(order.output)) << order.output;
+}
+
+/// Whatever may take long shows on a terminal, from the first step on, how long it still takes.
+TEST(Help, SaysOnATerminalHowMuchIsLeft) {
+  const Folder folder;
+  if (folder.run("script --version").status != 0) GTEST_SKIP() << "no script(1)";
+  for (const std::string command :
+       {"perf all_reduce -n 2 --sizes 8,64,1K --seconds 0.01 --patience 0",
+        "perf all_reduce -t 2 --sizes 8,64,1K --seconds 0.01 --patience 0",
+        "perf messages -n 2 --sizes 8,64,1K --seconds 0.01 --patience 0",
+        "perf all_reduce -n 2 --against all --sizes 8,64,1K --seconds 0.01 --rounds 1 --patience 0",
+        "tune all_reduce -n 2 --sizes 8,64,1K --seconds 0.01 --despite-load -o p.json",
+        "verify all_reduce -n 2,3", "simulate all_reduce -n 64 --fabric fat-tree"}) {
+    const auto shown = folder.run("script -qefc 'capstan " + command + "' /dev/null < /dev/null");
+    if (shown.output.find("was not built") != shown.output.npos) continue;  // no library to compare
+    EXPECT_EQ(shown.status, 0) << command << shown.output;
+    EXPECT_TRUE(std::regex_search(shown.output, std::regex{"[0-9] (s|min|h)[0-9 smin]* left"}))
+        << command << shown.output;
+    const auto piped = folder.run("capstan " + command + " 2>&1 | cat");
+    EXPECT_EQ(piped.output.find(" left"), piped.output.npos) << command << piped.output;
+  }
 }
 
 TEST(Help, TheVersionTellsTheCommit) {

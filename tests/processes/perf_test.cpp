@@ -60,7 +60,8 @@ TEST(Perf, RefusesOptionsThatDoNothing) {
               HasSubstr("--skew: calls are measured alone only"));
   EXPECT_THAT(refused_by_perf({"--root", "1"}), HasSubstr("--root: all_reduce has no root"));
   EXPECT_THAT(refused_by_perf({"broadcast", "--ops", "max"}), HasSubstr("--ops: broadcast has no"));
-  EXPECT_THAT(refused_by_perf({"broadcast", "--root", "2"}), HasSubstr("there are 2 ranks"));
+  EXPECT_THAT(refused_by_perf({"broadcast", "--root", "2"}),
+              HasSubstr("--root 2: there are 2 ranks"));
   for (const char* option : {"--min-bytes", "--max-bytes", "--factor", "--types"})
     EXPECT_THAT(
         refused_by_perf({"barrier", option, option == std::string{"--types"} ? "f32" : "8"}),

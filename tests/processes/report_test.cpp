@@ -170,6 +170,9 @@ TEST(Pages, OfEveryCommandAreWhole) {
       {"perf all_reduce -n 2 -b 8 -e 32K -f 64 --rounds 2 --seconds 0.002", "all_reduce, 2 ranks"},
       {"explain all_reduce --bytes 64k -n 4", "critical path"},
       {"simulate all_reduce -n 16 -b 1M --fabric fat-tree:radix=8", "rank 15"},
+      {"perf all -n 2 -e 1K --seconds 0.001 --rounds 1 --patience 0", "all_to_all_v, 2 ranks"},
+      {"explain all_to_all --bytes 64M -n 16", "critical path"},
+      {"simulate all_reduce -n 1024 -b 64M --fabric fat-tree", "rank 990"},
       {"tune all_reduce -n 2 --sizes 64 --seconds 0.01 --output $1.json", "all_reduce"}};
   for (const auto& [command, contained] : commands) {
     const auto result = run_command(
@@ -177,9 +180,35 @@ TEST(Pages, OfEveryCommandAreWhole) {
         {{"CAPSTAN_PROFILE", "none"}});
     EXPECT_EQ(result.status, 0) << command << ": " << result.output;
     EXPECT_THAT(read(page), AllOf(HasSubstr(contained), HasSubstr("</html>"))) << command;
+    EXPECT_LT(fs::file_size(page), 1U << 20) << command;
     fs::remove(page);
   }
   EXPECT_THAT(page_of_all("<b>").html(), AllOf(HasSubstr("<title>&lt;b"), HasSubstr("</html>")));
+}
+
+/// The column `sum` of a page is the time that the text tells, and no part is less than nothing.
+TEST(Pages, PartsOfATimeAddUp) {
+  const auto candidates = [](std::vector<std::string> words) {
+    words.insert(words.begin(), CAPSTAN_PROGRAM);
+    return json::parse(run_command(words, {{"CAPSTAN_LOG", "error"}}).output)["candidates"];
+  };
+  const auto expect_sum = [](const json& parts, double total) {
+    double sum = 0;
+    for (const auto& [name, part] : parts.items()) {
+      if (name == "total") continue;
+      EXPECT_GE(part.get<double>(), -1e-9) << name;
+      sum += part.get<double>();
+    }
+    EXPECT_NEAR(sum, total, 1e-3 * total);
+  };
+  for (const char* bytes : {"8", "64K", "16M"}) {
+    for (const json& each :
+         candidates({"explain", "all_reduce", "--bytes", bytes, "-n", "6", "--json"}))
+      if (each["predicted"].is_object()) expect_sum(each["predicted"], each["predicted"]["total"]);
+    for (const json& each :
+         candidates({"simulate", "all_reduce", "--bytes", bytes, "-n", "48", "--json"}))
+      if (each["time"].is_number()) expect_sum(each["parts"], each["time"]);
+  }
 }
 
 TEST_F(Reports, AreReadableWideAndNarrowInLightAndDark) {

@@ -22,7 +22,7 @@ TEST(CompareProtocol, MessagesArriveAsTheyWereSent) {
   EXPECT_EQ(arrived.kind, Order::Kind::time);
   EXPECT_EQ(arrived.collective, 3u);
   EXPECT_EQ(arrived.calls, 70'000u);
-  EXPECT_EQ(arrived.count, 1u << 28);
+  EXPECT_EQ(arrived.bytes, 1u << 28);
   const Answer answer{.seconds = 0.25, .wrong = 2, .failed = 1, .text = "no such collective"};
   EXPECT_EQ(decode<Answer>(encode(answer)).seconds, 0.25);
   EXPECT_STREQ(decode<Answer>(encode(answer)).text, "no such collective");
@@ -42,6 +42,7 @@ TEST(CompareProtocol, RefusesValuesThatCannotBe) {
   EXPECT_THROW(decode<Order>(encode(Order{.collective = 99})), BootstrapError);
   EXPECT_THROW(decode<Order>(encode(Order{.parts = 3})), BootstrapError);
   EXPECT_NO_THROW(decode<Order>(encode(Order{.parts = 2})));
+  EXPECT_THROW(decode<Order>(encode(Order{.started = most_started + 1})), BootstrapError);
   for (const double seconds : {-1.0, std::nan(""), HUGE_VAL})
     EXPECT_THROW(decode<Answer>(encode(Answer{.seconds = seconds})), BootstrapError);
 }

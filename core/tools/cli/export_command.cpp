@@ -22,7 +22,8 @@ struct ExportCommand {
   std::string source;  ///< a collective, or a schedule file
   std::string algorithm, hosts, format = "json", type = "f32", output, name;
   int ranks = 4, root = 0;
-  std::optional<std::uint64_t> count, bytes;
+  std::optional<std::uint64_t> count;
+  std::string bytes;
   ComputeCost cost{};
 };
 
@@ -42,12 +43,13 @@ Elements count_of(const ExportCommand& command, Collective collective, int ranks
   const bool blocks =
       Contract{collective, Shape{.count = Elements{1}}, ranks}.extent() > Elements{1};
   const auto p = static_cast<std::uint64_t>(ranks);
-  if (!command.bytes) return Elements{blocks ? 4 : 4 * p};
+  if (command.bytes.empty()) return Elements{blocks ? 4 : 4 * p};
+  const std::uint64_t bytes = parse_size(command.bytes, "--bytes").value();
   const std::uint64_t element = size_of(type_of(command)).value();
-  if (*command.bytes % element != 0)
+  if (bytes % element != 0)
     throw InvalidArgument(fmt::format("--bytes {}: it is no multiple of the {} bytes of {}",
-                                      *command.bytes, element, command.type));
-  return Elements{*command.bytes / element / (blocks ? p : 1)};
+                                      command.bytes, element, command.type));
+  return Elements{bytes / element / (blocks ? p : 1)};
 }
 
 Shape shape_of(const ExportCommand& command, Collective collective, int ranks) {
@@ -116,7 +118,7 @@ constexpr const char* export_footer =
     "Examples:\n"
     "  capstan export all_reduce --algorithm ring --ranks 4 -o ring4.json\n"
     "  capstan verify ring4.json\n"
-    "  capstan export all_reduce --algorithm rabenseifner --ranks 8 --bytes 1048576 --format goal\n"
+    "  capstan export all_reduce --algorithm rabenseifner --ranks 8 --bytes 1M --format goal\n"
     "  capstan export broadcast --algorithm binomial --ranks 8 --root 2 --format dot | dot -Tsvg\n"
     "  capstan export ring4.json --format svg -o ring4.svg      of a file\n"
     "  capstan export all_gather --algorithm two_level --hosts 2x4 --format text";

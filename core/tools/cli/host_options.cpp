@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/tools/cli/host_options.hpp"
 
+#include <unistd.h>
+
 #include "core/tools/cli/options.hpp"
+#include "perf/measure/progress_bar.hpp"
 
 namespace capstan::cli {
 
@@ -28,6 +31,8 @@ launcher::LaunchOptions job_of(int ranks, const launcher::HostOptions& options,
                               .environment = {},
                               .timeout = {}};
   options.apply_to(job);
+  if (const char* const terminal = ::ttyname(STDERR_FILENO); terminal && job.hosts.empty())
+    job.environment.emplace_back(perf::terminal_variable, terminal);
   job.command.insert(job.command.begin(), job.capstan);
   return job;
 }

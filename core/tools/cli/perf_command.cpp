@@ -3,13 +3,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <utility>
 
 #include "capstan/error.hpp"
 #include "core/bootstrap/launchers/launch.hpp"
 #include "core/schedule/selection/rules.hpp"
 #include "core/tools/cli/commands.hpp"
 #include "core/tools/cli/commit.hpp"
-#include "core/tools/cli/duration_text.hpp"
 #include "core/tools/cli/host_options.hpp"
 #include "core/tools/cli/options.hpp"
 #include "core/tools/cli/perf/cells.hpp"
@@ -17,10 +18,12 @@
 #include "core/tools/cli/perf/messages.hpp"
 #include "core/tools/cli/perf/options.hpp"
 #include "core/tools/cli/perf/rank_of_job.hpp"
+#include "core/tools/cli/perf/refusals.hpp"
 #include "core/tools/cli/sizes.hpp"
 #include "core/tools/launcher/complain.hpp"
 #include "core/tools/launcher/launcher.hpp"
 #include "perf/compare/compare.hpp"
+#include "perf/measure/duration_text.hpp"
 #include "perf/measure/measure.hpp"
 #include "topology/machine.hpp"
 
@@ -34,32 +37,48 @@ void check_skew(const PerfOptions& options, const std::vector<int>& ranks) {
   if (!alone && options.measure.skew.count() > 0) throw InvalidArgument{perf::needs_calls_alone};
 }
 
+/// Refuses bad options once, before ranks start.
+void check_cells(const PerfOptions& options, int ranks) {
+  if (sends_messages(options)) return check_pairs(ranks);
+  if (ranks % options.measure.groups != 0)
+    throw InvalidArgument(fmt::format("--groups {}: {} ranks cannot be divided by it",
+                                      options.measure.groups, ranks));
+  cells_of(options, ranks / options.measure.groups);
+  rules_of(options);
+}
+
+/// The rounds of calls in a row; as long again where something else is measured as well.
 double seconds_of(const PerfOptions& options, int ranks) {
   if (sends_messages(options))
     return options.measure.seconds * static_cast<double>(swept_sizes(options).size());
-  return options.measure.seconds * static_cast<double>(cells_of(options, ranks).size());
+  const std::size_t cells = cells_of(options, ranks / options.measure.groups).size();
+  const bool twice = options.both_places || options.measure.beside != perf::Beside::nothing;
+  return options.measure.seconds * static_cast<double>(cells) * (twice ? 2 : 1);
 }
 
 /// On a terminal, where it takes longer than one likes to wait.
 void say_how_long(double seconds) {
   constexpr double short_wait = 2;
   if (seconds > short_wait && ::isatty(STDERR_FILENO) != 0)
-    launcher::complain("perf: about {}\n", duration_text(seconds));
+    launcher::complain("perf: about {}\n", perf::duration_text(seconds));
+}
+
+/// Looks at the machine before a job of so many ranks on it.
+void prepare_machine(const PerfOptions& options, int ranks) {
+  check_files(options);
+  const double seconds = seconds_of(options, ranks);
+  await_quiet_machine("perf", options.quiet, seconds, !prints_text(options.json));
+  say_how_long(seconds);
 }
 
 /// Starts `-n` copies of this command as ranks of a job.
 int run_all(const PerfOptions& options, int ranks, std::vector<std::string> arguments) {
-  const launcher::LaunchOptions all = job_of(ranks, options.where, std::move(arguments));
-  if (!sends_messages(options)) cells_of(options, all.ranks);  // refuses bad options once
+  launcher::LaunchOptions all = job_of(ranks, options.where, std::move(arguments));
+  if (options.timeout > 0)
+    all.timeout = std::chrono::milliseconds{static_cast<std::int64_t>(options.timeout * 1e3)};
+  check_cells(options, all.ranks);
   check_skew(options, {all.ranks});
-  if (!options.algorithm.empty())
-    AlgorithmRules::parse(options.collective() + ":" + options.algorithm, name_is_known);
-  if (all.hosts.empty()) {  // else rank 0 does, where it runs
-    check_files(options);
-    const double seconds = seconds_of(options, all.ranks);
-    await_quiet_machine("perf", options.quiet, seconds, !prints_text(options.json));
-    say_how_long(seconds);
-  }
+  if (all.hosts.empty()) prepare_machine(options, all.ranks);  // else rank 0 does, where it runs
   return launcher::launch(all);
 }
 
@@ -67,39 +86,6 @@ int run_all(const PerfOptions& options, int ranks, std::vector<std::string> argu
 int default_ranks(const PerfOptions& options) {
   if (options.where.given()) return ranks_on(options.where.places(0));
   return static_cast<int>(Machine::discover().cores().size());
-}
-
-/// Options that would do nothing here.
-void refuse_idle_options(const CLI::App& command, const PerfOptions& options) {
-  check_host_options(command, options.where);
-  if (options.measure.buffers == perf::Buffers::device)
-    refuse_options(command, {"--buffers", "--algorithm", "--trace", "--against"},
-                   "not with --device, whose calls go by the device's own executor or by pinned "
-                   "memory");
-  if (options.against.empty()) {
-    refuse_options(command, {"--unbound"}, "only with --against");
-    if (!options.step.empty())
-      refuse_options(command, {"--factor"}, "--step says it: leave this out");
-    const Collective collective = *collective_named(options.collective());
-    const auto without = [&](const char* what) {
-      return fmt::format("{} has no {}: leave it out", name_of(collective), what);
-    };
-    if (!has_root(collective)) refuse_options(command, {"--root"}, without("root"));
-    if (!reduces(collective)) refuse_options(command, {"--ops"}, without("operation"));
-    if (collective == Collective::barrier)
-      refuse_options(command,
-                     {"--min-bytes", "--max-bytes", "--factor", "--sizes", "--types", "--in-place",
-                      "--both-places", "--step", "--device"},
-                     without("buffers"));
-    if (!options.sizes.empty())
-      refuse_options(command, {"--min-bytes", "--max-bytes", "--factor", "--step"}, says_it_all);
-    return;
-  }
-  refuse_options(command,
-                 {"--factor", "--step", "--types", "--ops", "--algorithm", "--root", "--in-place",
-                  "--both-places", "--warmup", "--format", "--list-ranks", "--trace"},
-                 "not with --against, which compares f32, sums, root 0 and defaults");
-  if (!options.sizes.empty()) refuse_options(command, {"--min-bytes", "--max-bytes"}, says_it_all);
 }
 
 int perf_against(const PerfOptions& options, const std::vector<std::string>& arguments) {
@@ -112,14 +98,7 @@ int perf_against(const PerfOptions& options, const std::vector<std::string>& arg
                            .chart = options.chart,
                            .origin = report::origin(arguments, build_commit()),
                            .measure = options.measure};
-  for (const std::string& name : options.collectives)
-    if (name == "all")
-      all.collectives.insert(all.collectives.end(),
-                             {Collective::all_reduce, Collective::broadcast, Collective::reduce,
-                              Collective::all_gather, Collective::reduce_scatter,
-                              Collective::all_to_all, Collective::barrier});
-    else
-      all.collectives.push_back(*collective_named(name));
+  all.collectives = compared_collectives(options);
   if (all.ranks.empty()) all.ranks = {default_ranks(options)};
   check_skew(options, all.ranks);
   check_files(options);
@@ -128,28 +107,56 @@ int perf_against(const PerfOptions& options, const std::vector<std::string>& arg
   return perf::compare(all);
 }
 
+/// The work of one rank, whose job has started.
+int run_rank(const PerfOptions& options, const Launch& launch,
+             const std::vector<std::string>& arguments, Communicator world) {
+  if (sends_messages(options)) return run_messages(options, launch, arguments, std::move(world));
+  return RankOfJob{options, launch, arguments, std::move(world)}.run();
+}
+
+int run_as_threads(const PerfOptions& options, const std::vector<std::string>& arguments) {
+  check_cells(options, options.threads);
+  check_skew(options, {options.threads});
+  prepare_machine(options, options.threads);
+  return run_threads(options, [&](const Launch& launch, Communicator world) {
+    return run_rank(options, launch, arguments, std::move(world));
+  });
+}
+
+/// One job for each number of ranks.
+int run_jobs(const PerfOptions& options, const std::vector<std::string>& arguments) {
+  if (options.ranks.size() > 1 && !(options.json + options.chart + options.trace).empty())
+    throw InvalidArgument(
+        "--json, --chart, --trace: several numbers of ranks are several documents: choose one");
+  const std::vector<int> numbers =
+      options.ranks.empty() ? std::vector<int>{default_ranks(options)} : options.ranks;
+  int status = 0;
+  for (const int ranks : numbers) {
+    if (ranks != numbers.front()) fmt::print("\n"), std::fflush(stdout);
+    const int job = run_all(options, ranks, arguments);
+    if (job > 1) return job;  // it has not measured
+    status = std::max(status, job);
+  }
+  return status;
+}
+
 int run_perf(const CLI::App& command, const PerfOptions& options,
              const std::vector<std::string>& arguments) {
-  if (sends_messages(options))
-    check_message_options(command, options);
-  else if (!options.against.empty()) {
-    refuse_idle_options(command, options);
-    return perf_against(options, arguments);
-  }
-  if (options.collectives.size() > 1 || options.collective() == "all" || options.ranks.size() > 1)
-    throw InvalidArgument("several collectives or numbers of ranks: only with --against");
-  if (!sends_messages(options)) refuse_idle_options(command, options);
+  refuse_idle_options(command, options);
+  if (!options.against.empty()) return perf_against(options, arguments);
   const Launch launch = detect_launch(process_environment());
   const bool launched = launch.size > 1 || std::getenv("CAPSTAN_RANK");
-  const int wanted = options.ranks.empty() ? 0 : options.ranks.front();
-  if (launched && wanted != 0 && wanted != launch.size)
-    throw InvalidArgument(fmt::format("-n {} but {} has started {} ranks: leave -n out", wanted,
-                                      launch.launcher, launch.size));
-  const int ranks = launched ? launch.size : wanted == 0 ? default_ranks(options) : wanted;
-  if (sends_messages(options)) check_pairs(ranks);
-  if (!launched) return run_all(options, ranks, arguments);
-  return sends_messages(options) ? run_messages(options, launch, arguments)
-                                 : RankOfJob{options, launch, arguments}.run();
+  if (!launched)
+    return options.threads > 0 ? run_as_threads(options, arguments) : run_jobs(options, arguments);
+  if (options.threads > 0)
+    throw InvalidArgument(
+        fmt::format("--threads starts ranks, and {} has, too: leave it out", launch.launcher));
+  if (!options.ranks.empty() &&
+      std::ranges::find(options.ranks, launch.size) == options.ranks.end())
+    throw InvalidArgument(fmt::format("-n {} but {} has started {} ranks: leave -n out",
+                                      options.ranks.front(), launch.launcher, launch.size));
+  check_cells(options, launch.size);
+  return run_rank(options, launch, arguments, join_job(options, launch));
 }
 
 }  // namespace
@@ -159,6 +166,7 @@ void add_perf_command(CLI::App& app, int& status, const std::vector<std::string>
   const auto options = std::make_shared<PerfOptions>();
   add_perf_options(*command, *options);
   command->callback([options, command, &status, &arguments] {
+    choose_form(*options);
     status = run_perf(*command, *options, arguments);
   });
 }

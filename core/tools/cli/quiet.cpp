@@ -6,9 +6,9 @@
 #include <thread>
 #include <utility>
 
-#include "core/tools/cli/duration_text.hpp"
 #include "core/tools/cli/options.hpp"
 #include "core/tools/launcher/complain.hpp"
+#include "perf/measure/duration_text.hpp"
 #include "perf/measure/folded.hpp"
 
 namespace capstan::cli {
@@ -48,7 +48,7 @@ void await_quiet_machine(const char* command, const QuietOptions& options, doubl
   const double patience = options.patience.value_or(std::min(seconds, most));
   if (!silent && patience > 0)
     say("{}: the machine is {}; waits for {} at most\n", command, state.text(),
-        duration_text(patience));
+        perf::duration_text(patience));
   if (patience > 0) state = await_quiet(patience, look);
   if (state.busy() && !silent)
     say("{}: {} {}: what is measured now may be worth nothing\n", command,

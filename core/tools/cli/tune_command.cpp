@@ -10,7 +10,6 @@
 #include "core/schedule/selection/rules.hpp"
 #include "core/tools/cli/commands.hpp"
 #include "core/tools/cli/commit.hpp"
-#include "core/tools/cli/duration_text.hpp"
 #include "core/tools/cli/host_options.hpp"
 #include "core/tools/cli/options.hpp"
 #include "core/tools/cli/quiet.hpp"
@@ -20,6 +19,7 @@
 #include "core/tools/cli/tune/sweep.hpp"
 #include "core/tools/launcher/complain.hpp"
 #include "core/tools/launcher/launcher.hpp"
+#include "perf/measure/duration_text.hpp"
 #include "perf/measure/folded.hpp"
 #include "perf/measure/report.hpp"
 #include "perf/report/page.hpp"
@@ -99,7 +99,7 @@ void say_how_long(const SweepPlan& plan, const std::vector<int>& ranks) {
       "tune: writes {} after each cell;\n"
       "tune: Ctrl-C keeps what it has, and the same command continues\n",
       plan.collectives.size(), plan.sizes.size(), fmt::join(ranks, ","), cells_of(plan, ranks),
-      duration_text(seconds_of(plan, ranks)), plan.file);
+      perf::duration_text(seconds_of(plan, ranks)), plan.file);
   std::fflush(stdout);
 }
 

@@ -15,9 +15,18 @@ class Capstan : public Library {
   int size() const override { return world_.size(); }
 
   Call prepare(const Cell& cell, float* input, float* output) override {
-    request_ = request_of(cell, rank(), size(), reinterpret_cast<std::byte*>(input),
-                          reinterpret_cast<std::byte*>(output));
+    request_ = request_with(cell, input, output);
     return [this, request = request_] { world_.run(request); };
+  }
+  Call prepare_started(const Cell& cell, const std::vector<Buffers>& buffers) override {
+    std::vector<Request> requests;
+    for (const auto& [input, output] : buffers)
+      requests.push_back(request_with(cell, input, output));
+    return [this, requests, works = std::vector<Work>{}]() mutable {
+      for (const Request& request : requests) works.push_back(world_.start(request));
+      for (const Work& work : works) work.wait();
+      works.clear();
+    };
   }
   std::shared_ptr<float> allocate(std::size_t count, float value, bool own) override {
     if (!own) return Library::allocate(count, value, false);
@@ -32,6 +41,11 @@ class Capstan : public Library {
   std::string explanation() const override { return world_.explain(request_); }
 
  private:
+  Request request_with(const Cell& cell, float* input, float* output) const {
+    return request_of(cell, rank(), size(), reinterpret_cast<std::byte*>(input),
+                      reinterpret_cast<std::byte*>(output));
+  }
+
   Communicator world_ = Communicator::from_environment();
   Request request_;
 };

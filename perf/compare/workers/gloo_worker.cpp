@@ -6,15 +6,19 @@
 // Usage: gloo_worker ring|bcube   which of its all-reduce algorithms
 
 #include <gloo/allgather.h>
+#include <gloo/allgatherv.h>
 #include <gloo/allreduce.h>
 #include <gloo/alltoall.h>
+#include <gloo/alltoallv.h>
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
+#include <gloo/gather.h>
 #include <gloo/math.h>
 #include <gloo/reduce.h>
 #include <gloo/reduce_scatter.h>
 #include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/store.h>
+#include <gloo/scatter.h>
 #include <gloo/transport/tcp/device.h>
 
 #include <chrono>
@@ -133,8 +137,26 @@ class Gloo : public Library {
           options.setOutput(out, n * p);
           gloo::alltoall(options);
         };
+      case Collective::gather:
+        return [=, this] {
+          gloo::GatherOptions options{context_};
+          options.setInput(in, n);
+          if (rank() == 0) options.setOutput(out, n * p);
+          options.setRoot(0);
+          gloo::gather(options);
+        };
+      case Collective::scatter:
+        return [=, this] {
+          gloo::ScatterOptions options{context_};
+          std::vector<float*> blocks;
+          for (std::size_t i = 0; rank() == 0 && i < p; ++i) blocks.push_back(in + i * n);
+          if (rank() == 0) options.setInputs(blocks, n);
+          options.setOutput(out, n);
+          options.setRoot(0);
+          gloo::scatter(options);
+        };
       default:
-        return {};
+        return with_counts(cell, in, out);
     }
   }
 
@@ -144,6 +166,34 @@ class Gloo : public Library {
   }
 
  private:
+  /// Collectives with counts per rank.
+  Call with_counts(const Cell& cell, float* in, float* out) {
+    const Request request = request_of(cell, rank(), size(), reinterpret_cast<std::byte*>(in),
+                                       reinterpret_cast<std::byte*>(out));
+    if (cell.collective == Collective::all_gather_v)
+      return [=, this, counts = values_of<std::size_t>(request.counts)] {
+        gloo::AllgathervOptions options{context_};
+        options.setInput(in, counts[static_cast<std::size_t>(rank())]);
+        options.setOutput(out, counts);
+        gloo::allgatherv(options);
+      };
+    if (cell.collective != Collective::all_to_all_v) return {};
+    return [=, this, sent = values_of<std::int64_t>(request.counts),
+            received = values_of<std::int64_t>(request.receive_counts)] {
+      gloo::AlltoallvOptions options{context_};
+      options.setInput(in, sent);
+      options.setOutput(out, received);
+      gloo::alltoallv(options);
+    };
+  }
+
+  template <class Value>
+  static std::vector<Value> values_of(const std::vector<Elements>& counts) {
+    std::vector<Value> values;
+    for (const Elements each : counts) values.push_back(static_cast<Value>(each.value()));
+    return values;
+  }
+
   static constexpr auto sum =
       static_cast<void (*)(void*, const void*, const void*, std::size_t)>(&gloo::sum<float>);
 

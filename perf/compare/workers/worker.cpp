@@ -150,24 +150,40 @@ class Worker {
         return;
       case Order::Kind::release:
         call_ = parts_ = nullptr;
-        buffers_ = {};
+        buffers_.clear();
         return;
     }
     throw InvalidArgument("the coordinator gave an unknown order");
   }
 
   void prepare(const Order& order) {
-    cell_ = {.collective = static_cast<Collective>(order.collective)};
-    cell_.shape.count = Elements{order.count};
-    cell_.in_place = cell_.collective == Collective::broadcast;
-    buffers_ = buffers_for(cell_, *library_, order.allocated != 0);
+    cell_ = compared_cell_of(static_cast<Collective>(order.collective), Bytes{order.bytes},
+                             library_->size());
+    buffers_.clear();
+    for (std::uint64_t i = 0; i < std::max<std::uint64_t>(order.started, 1); ++i)
+      buffers_.push_back(buffers_for(cell_, *library_, order.allocated != 0));
     call_ = prepare(cell_, input(), output(), order.unsettled == 0);
     if (!call_) throw InvalidArgument("it has no such collective");
+    if (order.started > 0) call_ = prepare_started();
     if (order.parts > 0) parts_ = prepare_parts(order.parts - 1);
   }
 
-  float* input() const { return buffers_.input.get(); }
-  float* output() const { return buffers_.output.get(); }
+  /// The bounds only move bytes: as many calls in a row.
+  Library::Call prepare_started() {
+    if (!library_->computes())
+      return [call = call_, n = buffers_.size()] {
+        for (std::size_t i = 0; i < n; ++i) call();
+      };
+    std::vector<Library::Buffers> places;
+    for (const CellBuffers& each : buffers_)
+      places.push_back({each.input.get(), each.output.get()});
+    auto call = library_->prepare_started(cell_, places);
+    if (!call) throw InvalidArgument("it has no such collective that does not block");
+    return call;
+  }
+
+  float* input() const { return buffers_.front().input.get(); }
+  float* output() const { return buffers_.front().output.get(); }
 
   Library::Call prepare(const Cell& cell, float* input, float* output, bool settled = true) {
     auto call = library_->prepare(cell, input, output);
@@ -256,7 +272,7 @@ class Worker {
   StoreClient store_;
   std::unique_ptr<Library> library_;
   Cell cell_;
-  CellBuffers buffers_;
+  std::vector<CellBuffers> buffers_;
   Library::Call call_, parts_;
 };
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/bootstrap/store/store.hpp"
 #include "perf/measure/cell.hpp"
@@ -24,6 +25,12 @@ class Library {
   /// runs it. A broadcast has one buffer, `output`. Empty if the library lacks this collective.
   using Call = std::function<void()>;
   virtual Call prepare(const Cell& cell, float* input, float* output) = 0;
+  /// The same by calls that do not block: one for each pair of buffers, all under way at once, and
+  /// then a wait for all. Empty if the library has no such calls.
+  struct Buffers {
+    float *input, *output;
+  };
+  virtual Call prepare_started(const Cell&, const std::vector<Buffers>&) { return {}; }
   virtual void barrier() = 0;
   /// Memory for so many floats, all of one value; by the library itself if `own` and it can.
   virtual std::shared_ptr<float> allocate(std::size_t count, float value, bool own);

@@ -5,6 +5,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
+#include <iterator>
 #include <span>
 
 #include "capstan/error.hpp"
@@ -73,24 +75,65 @@ std::vector<Bytes> swept_sizes(const PerfOptions& options) {
   return sizes;
 }
 
-std::vector<perf::Cell> cells_of(const PerfOptions& options, int ranks) {
-  const Collective collective = *collective_named(options.collective());
-  if (options.root >= ranks)
+std::vector<Collective> collectives_of(const PerfOptions& options) {
+  std::vector<Collective> found;
+  for (const std::string& name : options.collectives) {
+    if (name == "all") return {all_collectives().begin(), all_collectives().end()};
+    found.push_back(*collective_named(name));
+  }
+  return found;
+}
+
+namespace {
+
+std::vector<int> roots_of(const PerfOptions& options, int ranks) {
+  std::vector<int> roots;
+  for (int root = 0; options.root == "all" && root < ranks; ++root) roots.push_back(root);
+  if (!roots.empty()) return roots;
+  int root = -1;
+  const char* const end = options.root.data() + options.root.size();
+  const auto [stop, error] = std::from_chars(options.root.data(), end, root);
+  if (error != std::errc{} || stop != end || root < 0 || root >= ranks)
     throw InvalidArgument(
-        fmt::format("--root {}: there are {} ranks, from 0", options.root, ranks));
-  const std::vector<Bytes> sizes = swept_sizes(options);
+        fmt::format("--root {}: there are {} ranks, from 0; or choose all", options.root, ranks));
+  return {root};
+}
+
+/// All of these, or only the first one where they make no difference.
+template <class Value>
+std::vector<Value> used(const std::vector<Value>& all, bool matter) {
+  return matter ? all : std::vector<Value>{all.front()};
+}
+
+/// The cells of one collective, type, operation and root.
+std::vector<perf::Cell> swept_cells(const PerfOptions& options, int ranks, const perf::Cell& kind) {
+  const Collective collective = kind.collective;
+  if (reduces(collective) && !supports(kind.type, kind.op)) return {};
   std::vector<perf::Cell> cells;
-  for (const DataType type :
-       parse_names<DataType>(options.types, "--types", all_data_types(), data_type_named))
-    for (const ReduceOp op :
-         parse_names<ReduceOp>(options.ops, "--ops", all_reduce_ops(), reduce_op_named))
-      for (const Bytes size : sizes) {
-        if (reduces(collective) && !supports(type, op)) break;
-        cells.push_back(perf::cell_of(collective, type, op, size, ranks));
-        cells.back().shape.root = options.root;
-        cells.back().in_place = options.in_place;
-        if (collective == Collective::barrier) break;
-      }
+  for (const Bytes size : swept_sizes(options)) {
+    cells.push_back(perf::cell_of(collective, kind.type, kind.op, size, ranks));
+    cells.back().shape.root = kind.shape.root;
+    cells.back().in_place = kind.in_place && perf::may_be_in_place(collective);
+    if (collective == Collective::barrier) break;
+  }
+  return cells;
+}
+
+}  // namespace
+
+std::vector<perf::Cell> cells_of(const PerfOptions& options, int ranks) {
+  const auto types =
+      parse_names<DataType>(options.types, "--types", all_data_types(), data_type_named);
+  const auto ops = parse_names<ReduceOp>(options.ops, "--ops", all_reduce_ops(), reduce_op_named);
+  const auto roots = roots_of(options, ranks);
+  std::vector<perf::Cell> cells;
+  for (const Collective collective : collectives_of(options))
+    for (const int root : used(roots, has_root(collective)))
+      for (const DataType type : used(types, collective != Collective::barrier))
+        for (const ReduceOp op : used(ops, reduces(collective)))
+          std::ranges::move(
+              swept_cells(options, ranks, {collective, type, op, {.root = root}, options.in_place}),
+              std::back_inserter(cells));
   if (cells.empty())
     throw InvalidArgument("none of --ops is defined for any of --types: choose others");
   const auto moves_nothing = [&](const perf::Cell& cell) {
@@ -122,7 +165,7 @@ std::vector<Bytes> sizes_of(const PerfOptions& options) {
 
 std::vector<std::string> undefined_pairs(const PerfOptions& options) {
   std::vector<std::string> pairs;
-  if (!reduces(*collective_named(options.collective()))) return pairs;
+  if (std::ranges::none_of(collectives_of(options), reduces)) return pairs;
   for (const DataType type :
        parse_names<DataType>(options.types, "--types", all_data_types(), data_type_named))
     for (const ReduceOp op :

@@ -20,8 +20,11 @@ struct PerfOptions {
   std::string step;  ///< added instead; empty: there is a factor
   std::vector<std::string> types{"f32"}, ops{"sum"};
   std::string algorithm;
-  int root = 0;
+  std::string root = "0";  ///< or "all"
+  int threads = 0;         ///< ranks that are threads of this process; 0: they are processes
+  double timeout = 0;      ///< seconds after which the job ends; 0: never
   bool in_place = false, both_places = false;
+  bool starts = false, fuses = false;  ///< --start, --fused
   bool lists_ranks = false;
   perf::TableFormat format = perf::TableFormat::text;
   std::vector<std::string> sizes, against;
@@ -30,14 +33,16 @@ struct PerfOptions {
   launcher::HostOptions where;
   QuietOptions quiet;
   perf::MeasureOptions measure;
-
-  const std::string& collective() const { return collectives.front(); }
 };
+
+/// The collectives that the options name; `all` stands for every one of them.
+std::vector<Collective> collectives_of(const PerfOptions& options);
 
 /// Why options that range over sizes are refused beside --sizes.
 inline constexpr const char* says_it_all = "--sizes says it all: leave this out";
 
-/// All cells that the options select, for one collective. Throws InvalidArgument if there are none.
+/// All cells that the options select, for groups of so many ranks. Throws InvalidArgument if there
+/// are none.
 std::vector<perf::Cell> cells_of(const PerfOptions& options, int ranks);
 
 /// The sizes of a sweep, from the smallest to the largest, or those that are named. Throws

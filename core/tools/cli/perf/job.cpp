@@ -6,11 +6,14 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <future>
+#include <utility>
 
 #include "core/schedule/custom/added_algorithms.hpp"
 #include "core/schedule/selection/rules.hpp"
 #include "perf/measure/folded.hpp"
 #include "perf/measure/report.hpp"
+#include "perf/report/page.hpp"
 #include "topology/machine.hpp"
 
 namespace capstan::cli {
@@ -40,14 +43,54 @@ void check_files(const PerfOptions& options) {
   perf::check_writable(options.trace);
 }
 
-Communicator join_job(const PerfOptions& options, const Launch& launch) {
+std::string rules_of(const PerfOptions& options) {
+  if (options.algorithm.empty()) return {};
+  std::string rules;
+  for (const Collective collective : collectives_of(options))
+    rules +=
+        fmt::format("{}{}:{}", rules.empty() ? "" : ";", name_of(collective), options.algorithm);
+  AlgorithmRules::parse(rules, name_is_known);
+  return rules;
+}
+
+namespace {
+
+Settings settings_of(const PerfOptions& options) {
   auto settings = Settings::from_environment();
-  if (!options.algorithm.empty())
-    settings.algorithm = options.collective() + ":" + options.algorithm;
+  if (!options.algorithm.empty()) settings.algorithm = rules_of(options);
   AlgorithmRules::parse(settings.algorithm, name_is_known);
+  return settings;
+}
+
+}  // namespace
+
+Communicator join_job(const PerfOptions& options, const Launch& launch) {
+  const Settings settings = settings_of(options);
   if (launch.rank == 0) check_files(options);
   bind_if_free(launch);
   return Communicator::from_environment(settings);
+}
+
+int run_threads(const PerfOptions& options,
+                const std::function<int(const Launch& launch, Communicator world)>& rank) {
+  check_files(options);
+  std::vector<Communicator> worlds =
+      Communicator::local_world(options.threads, settings_of(options));
+  std::vector<std::future<int>> threads;
+  for (int i = 0; i < options.threads; ++i)
+    threads.push_back(std::async(std::launch::async, [&, i] {
+      const Launch launch{.rank = i,
+                          .size = options.threads,
+                          .local_rank = i,
+                          .local_size = options.threads,
+                          .job = {},
+                          .launcher = "threads of one process"};
+      bind_if_free(launch);
+      return rank(launch, std::move(worlds[static_cast<std::size_t>(i)]));
+    }));
+  int status = 0;
+  for (std::future<int>& each : threads) status = std::max(status, each.get());
+  return status;
 }
 
 void print_line(const std::string& line) {

@@ -11,7 +11,9 @@
 #include "core/tools/cli/perf/job.hpp"
 #include "perf/measure/messages.hpp"
 #include "perf/measure/processes.hpp"
+#include "perf/measure/progress_bar.hpp"
 #include "perf/measure/report.hpp"
+#include "perf/report/origin.hpp"
 #include "perf/report/page.hpp"
 
 namespace capstan::cli {
@@ -23,11 +25,13 @@ bool sends_messages(const PerfOptions& options) {
 void check_message_options(const CLI::App& command, const PerfOptions& options) {
   refuse_options(
       command,
-      {"--types", "--ops", "--algorithm", "--root", "--in-place", "--both-places", "--buffers",
-       "--device", "--skew", "--min-busbw", "--chart", "--trace", "--against", "--unbound"},
+      {"--types",     "--ops",     "--algorithm", "--root",      "--in-place", "--both-places",
+       "--buffers",   "--device",  "--skew",      "--min-busbw", "--chart",    "--trace",
+       "--against",   "--unbound", "--start",     "--fused",     "--many",     "--overlap",
+       "--off-cache", "--unalign", "--groups",    "--iterations"},
       "not for messages, which are bytes between pairs of ranks");
-  if (!options.sizes.empty())
-    refuse_options(command, {"--min-bytes", "--max-bytes", "--factor", "--step"}, says_it_all);
+  if (options.collectives.size() > 1)
+    throw InvalidArgument("messages and collectives have tables of their own: measure them apart");
   swept_sizes(options);
 }
 
@@ -36,16 +40,16 @@ void check_pairs(int ranks) {
 }
 
 int run_messages(const PerfOptions& options, const Launch& launch,
-                 const std::vector<std::string>& arguments) {
-  Communicator world = join_job(options, launch);
+                 const std::vector<std::string>& arguments, Communicator world) {
   const auto processes = perf::processes_of(world, -1);
   const bool prints = world.rank() == 0, prints_table = prints && prints_text(options.json);
-  const perf::Table table = perf::messages_table(options.format, perf::line_width());
+  const perf::Table table =
+      perf::messages_table(options.format, perf::line_width(), options.measure.percentiles);
   if (prints_table) {
     print_comment(options.format,
                   fmt::format("# messages in pairs of ranks: {} ({}), times of the slowest pair\n"
                               "# bandwidths and rate: {} messages under way, all pairs together\n",
-                              world.size() / 2, launch.launcher, perf::MessageBench::window));
+                              world.size() / 2, launch.launcher, options.measure.window));
     if (options.lists_ranks) print_comment(options.format, to_lines(processes));
     print_table_head(options.format, table);
   }
@@ -53,8 +57,12 @@ int run_messages(const PerfOptions& options, const Launch& launch,
   perf::MessageBench bench{world, largest_of(options), options.measure};
   auto results = nlohmann::json::array();
   std::uint64_t wrong = 0;
-  for (const Bytes size : swept_sizes(options)) {
+  const std::vector<Bytes> sizes = swept_sizes(options);
+  perf::ProgressBar progress{sizes.size(), prints};
+  for (const Bytes size : sizes) {
+    progress.show("measuring");
     const perf::MessageMeasurement measured = bench.measure(size);
+    progress.step();
     wrong += measured.wrong;
     if (prints_table) print_line(table_line(table, measured));
     results.push_back(to_json(measured));
@@ -74,7 +82,7 @@ int run_messages(const PerfOptions& options, const Launch& launch,
                 {"launcher", launch.launcher},
                 {"processes", perf::to_json(processes)},
                 {"pairs", world.size() / 2},
-                {"window", perf::MessageBench::window},
+                {"window", options.measure.window},
                 {"results", results}});
   return wrong == 0 ? 0 : 1;
 }

@@ -22,6 +22,6 @@ void check_pairs(int ranks);
 
 /// `capstan perf messages` as one rank of a job; the exit status. Rank 0 prints the results.
 int run_messages(const PerfOptions& options, const Launch& launch,
-                 const std::vector<std::string>& arguments);
+                 const std::vector<std::string>& arguments, Communicator world);
 
 }  // namespace capstan::cli

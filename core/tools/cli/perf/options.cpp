@@ -37,6 +37,9 @@ constexpr const char* perf_footer =
     "  capstan perf all_gather -n 4 --buffers allocated\n"
     "  capstan perf all_reduce -n 8 --device cuda\n"
     "  capstan perf messages -n 2 -b 1 -e 4M\n"
+    "  capstan perf all_reduce -n 2 --many 100 --sizes 4K    and with --fused\n"
+    "  capstan perf all_reduce -n 2 -b 1M -e 16M --overlap computing --percentiles\n"
+    "  capstan perf all -t 4 --sizes 64K --off-cache\n"
     "  capstan perf all_reduce -n 4 -b 1M -e 1M --trace steps.svg\n"
     "  mpirun -n 4 capstan perf all_reduce -e 1M --algorithm ring\n"
     "  capstan perf all -n 2,4 --against openmpi,mpich,gloo -e 64M --chart peers.html\n"
@@ -52,6 +55,10 @@ constexpr const char* perf_footer =
     "busbw   bandwidth that each link must carry at least, as in nccl-tests: algbw\n"
     "        times 2(n-1)/n for all_reduce, (n-1)/n for collectives of blocks, 1\n"
     "        for the others\n"
+    "call min to max: times of single calls of all ranks (--percentiles)\n"
+    "overlap share of the shorter one of call and computation that took no time; start:\n"
+    "        until the start_ form returned; computed, both: the computation alone and\n"
+    "        beside the call (--overlap)\n"
     "#!      what casts doubt on the line above: not settled (trials still went on:\n"
     "        raise --seconds), unsteady (a spread above 50 %), or a busy machine,\n"
     "        on which the line has been measured twice already\n\n"
@@ -74,7 +81,7 @@ void add_what_to_measure(CLI::App& command, PerfOptions& options) {
   command
       .add_option("collective", options.collectives,
                   "Collective to measure, or messages between pairs of ranks (also by the names "
-                  "latency, bandwidth, bidirectional, rate); with --against a list, or all for the "
+                  "latency, bandwidth, bidirectional, rate); a list, or all: with --against the "
                   "seven that MPI libraries share")
       ->delimiter(',')
       ->transform(CLI::Validator{own_name, ""})
@@ -83,8 +90,7 @@ void add_what_to_measure(CLI::App& command, PerfOptions& options) {
   command
       .add_option("-n,-g,--ranks", options.ranks,
                   "Ranks to start (default: one per core of this host, or all places of --hosts); "
-                  "not under "
-                  "mpirun or srun. With --against a list")
+                  "not under mpirun or srun. Of a list, one job after the other")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::Range(1, 4096));
@@ -109,8 +115,49 @@ void add_what_to_measure(CLI::App& command, PerfOptions& options) {
       "-a,--algorithm", options.algorithm,
       "Force an algorithm (`capstan verify` lists them), one with a protocol such as "
       "direct/staged, or rules by size such as 0-4k:flat,4k-inf:direct");
-  command.add_option("-r,--root", options.root, "Root of rooted collectives")
-      ->check(CLI::Range(0, 4095))
+  command.add_option("-r,--root", options.root, "Root of rooted collectives, or all of them")
+      ->capture_default_str();
+}
+
+/// How a program makes the calls.
+void add_forms(CLI::App& command, PerfOptions& options) {
+  perf::MeasureOptions& measure = options.measure;
+  command
+      .add_option("-t,--threads", options.threads,
+                  "So many ranks as threads of one process, instead of processes")
+      ->check(CLI::Range(1, 1024));
+  command
+      .add_option("--groups", measure.groups,
+                  "Divide the ranks into so many groups that make the same calls at once; times "
+                  "of the slowest, bandwidths of one group")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  command.add_flag("--start", options.starts, "Call the start_ form and wait for it");
+  command
+      .add_option("-m,--many", measure.calls.many,
+                  "So many calls under way at once, each with buffers of its own, by the start_ "
+                  "forms; times are per call")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  command.add_flag("--fused", options.fuses,
+                   "All buffers of --many in one all_reduce_fused; times are per buffer");
+  command
+      .add_option_function<std::string>(
+          "--overlap",
+          [&measure](const std::string& how) {
+            measure.beside = how == "sleeping" ? perf::Beside::sleeping
+                             : how == "helped" ? perf::Beside::helped
+                                               : perf::Beside::computing;
+          },
+          "The share of a computation of the same length that hides a call, between start_ and "
+          "wait (computing), beside the progress thread (helped), or of a sleep (sleeping)")
+      ->check(CLI::IsMember({"computing", "helped", "sleeping"}));
+  command.add_flag("--off-cache", measure.calls.off_cache,
+                   "Each call takes other buffers, so that no cache has them");
+  command
+      .add_option("-u,--unalign", measure.calls.offset,
+                  "Let buffers begin so many elements behind an aligned address")
+      ->check(CLI::Range(0, 4096))
       ->capture_default_str();
 }
 
@@ -157,6 +204,21 @@ void add_how_to_measure(CLI::App& command, PerfOptions& options) {
                   "long by each library, in three rounds at least")
       ->check(seconds_to_measure())
       ->capture_default_str();
+  command
+      .add_option("--iterations,--iters", options.measure.iterations,
+                  "Exactly so many calls in each of --rounds, instead of as many as --seconds has "
+                  "room for")
+      ->check(CLI::Range(1, 1 << 30));
+  command.add_flag("-F,--percentiles", options.measure.percentiles,
+                   "Time each call of each rank by itself, which costs some 20 ns, and print "
+                   "least, mean, percentiles and greatest over all of them");
+  command
+      .add_option("-W,--window", options.measure.window,
+                  "Messages under way at the same time, where bandwidths are measured")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  command.add_option("-T,--timeout", options.timeout, "End the job after so many seconds")
+      ->check(positive_seconds());
   command.add_flag("!--no-check", options.measure.check, "Do not check results");
   command
       .add_option_function<int>(
@@ -218,6 +280,7 @@ void add_how_to_measure(CLI::App& command, PerfOptions& options) {
 
 void add_perf_options(CLI::App& command, PerfOptions& options) {
   add_what_to_measure(command, options);
+  add_forms(command, options);
   add_how_to_measure(command, options);
   command.footer(perf_footer);
 }

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -11,8 +10,8 @@
 #include "core/tools/cli/commit.hpp"
 #include "core/tools/cli/options.hpp"
 #include "core/tools/cli/perf/job.hpp"
-#include "core/tools/launcher/complain.hpp"
 #include "perf/measure/chart.hpp"
+#include "perf/measure/progress_bar.hpp"
 
 namespace capstan::cli {
 namespace {
@@ -26,17 +25,20 @@ perf::MeasureOptions measure_options(const PerfOptions& options, const Launch& l
 }  // namespace
 
 RankOfJob::RankOfJob(const PerfOptions& options, const Launch& launch,
-                     const std::vector<std::string>& arguments)
+                     const std::vector<std::string>& arguments, Communicator world)
     : options_(options),
       launch_(launch),
       arguments_(arguments),
-      cells_(cells_of(options, launch.size)),
-      world_(join_job(options, launch)),
+      cells_(cells_of(options, launch.size / options.measure.groups)),
+      world_(std::move(world)),
       start_up_(perf::measure_start_up(world_)),
       prints_(world_.rank() == 0),
       table_(prints_ && prints_text(options.json)),
-      columns_(perf::measurements_table(cells_,
-                                        {options.format, perf::line_width(), options.both_places})),
+      columns_(cells_, {.format = options.format,
+                        .width = perf::line_width(),
+                        .both_places = options.both_places,
+                        .percentiles = options.measure.percentiles,
+                        .overlap = options.measure.beside != perf::Beside::nothing}),
       bench_(world_, largest_of(options), measure_options(options, launch)) {}
 
 int RankOfJob::run() {
@@ -58,32 +60,39 @@ std::string RankOfJob::where() const {
   return fmt::format(
       "{}, {} buffers{}", launch_.launcher,
       measure.vendor.empty() ? std::string{name_of(measure.buffers)} : measure.vendor,
-      measure.skew.count() > 0 ? unusual_conditions(measure) : "");
+      measure.skew.count() > 0 ? unusual_conditions(measure) : unusual_calls(measure.calls));
+}
+
+/// "4 ranks", "2 groups of 2 ranks each at once".
+std::string RankOfJob::ranks() const {
+  const int groups = options_.measure.groups;
+  if (groups == 1) return fmt::format("{} ranks", world_.size());
+  return fmt::format("{} groups of {} ranks each at once", groups, world_.size() / groups);
 }
 
 void RankOfJob::print_head(const std::vector<perf::ProcessOfRank>& processes) const {
-  print_comment(options_.format, conditions_of(columns_, cells_, world_.size(), where()));
+  print_comment(options_.format, conditions_of(columns_.columns(), cells_, ranks(), where()));
   if (options_.lists_ranks) print_comment(options_.format, to_lines(processes));
   if (const auto pairs = undefined_pairs(options_); !pairs.empty())
     print_comment(options_.format,
                   fmt::format("# left out, not defined: {}\n", fmt::join(pairs, ", ")));
-  print_table_head(options_.format, columns_);
+  print_table_head(options_.format, columns_.columns());
 }
 
 /// Each cell, or with --both-places each cell and then the same in place.
 void RankOfJob::measure_all() {
-  const bool terminal = prints_ && ::isatty(STDERR_FILENO) != 0;
+  perf::ProgressBar progress{cells_.size(), prints_};
   for (std::size_t i = 0; i < cells_.size(); ++i) {
-    if (terminal) launcher::complain("\r\033[K[{}/{}] measuring\r", i + 1, cells_.size());
+    progress.show("measuring");
     std::vector<perf::Measurement> places{bench_.measure(cells_[i])};
-    if (options_.both_places) {
+    if (options_.both_places && perf::may_be_in_place(cells_[i].collective)) {
       perf::Cell in_place = cells_[i];
       in_place.in_place = true;
       places.push_back(bench_.measure(in_place));
     }
     for (const perf::Measurement& each : places) wrong_ += each.wrong;
-    if (terminal) launcher::complain("\033[K");
-    if (table_) print_line(table_line(columns_, places));
+    progress.step();
+    if (table_) print_line(columns_.line(places));
     measurements_.insert(measurements_.end(), places.begin(), places.end());
   }
 }
@@ -126,6 +135,7 @@ void RankOfJob::write_documents(const MachineState& state,
                              {"launcher", launch_.launcher},
                              {"processes", perf::to_json(processes)},
                              {"skew_us", options_.measure.skew / std::chrono::microseconds{1}},
+                             {"conditions", conditions_of(options_.measure)},
                              {"start_up", to_json(start_up_)},
                              {"results", results}});
   if (options_.chart.empty()) return;

@@ -16,15 +16,16 @@ namespace capstan::cli {
 /// `capstan perf` as one rank of a job. Rank 0 prints the results. All ranks make one.
 class RankOfJob {
  public:
-  /// Joins the job. Throws InvalidArgument where the options make no sense for so many ranks.
-  /// Everything that it gets outlives it.
+  /// Throws InvalidArgument where the options make no sense for so many ranks. Everything that it
+  /// gets outlives it.
   RankOfJob(const PerfOptions& options, const Launch& launch,
-            const std::vector<std::string>& arguments);
+            const std::vector<std::string>& arguments, Communicator world);
   /// The exit status.
   int run();
 
  private:
   std::string where() const;
+  std::string ranks() const;
   void print_head(const std::vector<perf::ProcessOfRank>& processes) const;
   void measure_all();
   void print_end(const MachineState& state) const;
@@ -40,7 +41,7 @@ class RankOfJob {
   Communicator world_;
   const perf::StartUp start_up_;
   const bool prints_, table_;  // rank 0; and it prints a table
-  const perf::Table columns_;
+  const perf::MeasurementsTable columns_;
   perf::Bench bench_;
   std::vector<perf::Measurement> measurements_;
   std::uint64_t wrong_ = 0;

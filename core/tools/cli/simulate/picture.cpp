@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <map>
@@ -96,7 +98,9 @@ class Picture {
     for (auto& [rank, place] : rows_) place = next++;
   }
 
-  std::string draw() const {
+  /// Actions below `narrowest` pixels are put together.
+  std::string draw(double narrowest) {
+    narrowest_ = narrowest;
     const int height = top + row * static_cast<int>(rows_.size()) + 60;
     std::string svg = fmt::format(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" role=\"img\">\n"
@@ -110,7 +114,8 @@ class Picture {
 
  private:
   static constexpr int left = 96, top = 62, row = 18, bar = 12, most_rows = 48;
-  static constexpr double width = 900, narrowest = 2, widest_strip = 5;
+  static constexpr double width = 900;
+  double widest_strip() const { return 2.5 * narrowest_; }
 
   void add_row(int rank) { rows_.emplace(rank, 0); }
   double x(double time) const { return left + time / std::max(run_.time, 1.0) * width; }
@@ -152,13 +157,13 @@ class Picture {
     std::array<std::string, 4> outlines;
     Strip strip;
     for (const Action& action : actions_of(run_, static_cast<std::size_t>(rank))) {
-      if (x(action.end) - x(action.begin) >= narrowest) {
+      if (x(action.end) - x(action.begin) >= narrowest_) {
         draw(strip, place, outlines);
         svg += bar_of(action, rank, place);
         continue;
       }
       strip.add(action);
-      if (x(strip.end()) - x(strip.begin()) >= widest_strip) draw(strip, place, outlines);
+      if (x(strip.end()) - x(strip.begin()) >= widest_strip()) draw(strip, place, outlines);
     }
     draw(strip, place, outlines);
     for (std::size_t kind = 0; kind < outlines.size(); ++kind)
@@ -190,12 +195,20 @@ class Picture {
     return top + row * place + bar / 2.0;
   }
 
-  /// The messages of the critical path, in one stroke each.
+  /// The messages of the critical path, in one stroke each, or in one for several that together
+  /// reach no farther than a pixel.
   std::string critical() const {
     std::string outline;
-    for (const PathHop& hop : path_.hops)
-      outline += fmt::format("M{:.1f} {:.1f}L{:.1f} {:.1f}", x(hop.sent), middle_of(hop.from),
-                             x(hop.received), middle_of(hop.to));
+    double last_x = -2, last_y = -2;
+    const auto add = [&](char stroke, double to_x, double to_y) {
+      if (std::abs(to_x - last_x) < 1 && std::abs(to_y - last_y) < 1) return;
+      outline += fmt::format("{}{:.1f} {:.1f}", stroke, to_x, to_y);
+      last_x = to_x, last_y = to_y;
+    };
+    for (const PathHop& hop : path_.hops) {
+      add('M', x(hop.sent), middle_of(hop.from));
+      add('L', x(hop.received), middle_of(hop.to));
+    }
     return fmt::format("<path class=\"critical\" d=\"{}\"/>\n", outline);
   }
 
@@ -207,7 +220,7 @@ class Picture {
         const auto sender = rows_.find(run_.classes.like(Rank{event.peer}).value());
         if (!event.blocked || sender == rows_.end() || !run_.classes.all()) continue;
         const auto& sent = run_.events[static_cast<std::size_t>(sender->first)][event.sent];
-        if (x(event.end) - x(sent.end) > 0.25)
+        if (x(event.end) - x(sent.end) > narrowest_ / 8)
           svg += line(sender->second, place, sent.end, event.end);
       }
     return svg;
@@ -246,12 +259,19 @@ class Picture {
   const ClusterRun& run_;
   const CriticalPath path_;
   std::map<int, int> rows_;  // by rank: its place
+  double narrowest_ = 0;
 };
 
 }  // namespace
 
 std::string picture(const Scenario& scenario) {
-  return Picture{scenario}.draw();
+  constexpr std::size_t most_bytes = 400'000;  // a page with it stays below a megabyte
+  constexpr double first = 2, last = 64;       // pixels
+  Picture drawn{scenario};
+  std::string svg = drawn.draw(first);
+  for (double narrowest = 2 * first; svg.size() > most_bytes && narrowest <= last; narrowest *= 2)
+    svg = drawn.draw(narrowest);
+  return svg;
 }
 
 }  // namespace capstan::cli

@@ -16,6 +16,7 @@
 #include "core/schedule/selection/selector.hpp"
 #include "core/tools/cli/explain/question.hpp"
 #include "core/tools/cli/sizes.hpp"
+#include "perf/measure/progress_bar.hpp"
 
 namespace capstan::cli {
 namespace {
@@ -190,8 +191,11 @@ void Scenario::simulate() {
   std::ranges::stable_sort(
       ways_, {}, [](const Way& way) { return std::pair{!way.verdict.empty(), way.least}; });
   double best = std::numeric_limits<double>::infinity();
+  perf::ProgressBar progress{static_cast<std::size_t>(candidates)};
   for (Way& way : ways_) {
     if (!way.verdict.empty()) continue;
+    progress.show(fmt::format("simulating {}", way.call.algorithm->name));
+    const perf::ProgressBar::Step step{progress};
     if (way.least >= best) {
       way.verdict = "not simulated: it takes at least as long";
       continue;

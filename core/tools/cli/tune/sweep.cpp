@@ -2,7 +2,6 @@
 #include "core/tools/cli/tune/sweep.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <iterator>
@@ -18,10 +17,10 @@
 #include "core/profiles/write_profile.hpp"
 #include "core/tools/cli/options.hpp"
 #include "core/tools/cli/tune/cell_clock.hpp"
-#include "core/tools/cli/tune/progress_bar.hpp"
 #include "core/tools/cli/tune/swept_cells.hpp"
 #include "perf/measure/cell.hpp"
 #include "perf/measure/folded.hpp"
+#include "perf/measure/progress_bar.hpp"
 #include "topology/machine.hpp"
 
 namespace capstan::cli {
@@ -41,7 +40,7 @@ class Sweep {
     if (is_first()) profile_ = profile_to_continue(plan_);
     const auto cells = cells_to_measure();
     if (is_first() && text_) say_what_is_known(cells.size());
-    ProgressBar bar{cells.size(), is_first() && ::isatty(STDERR_FILENO) != 0};
+    perf::ProgressBar bar{cells.size(), is_first()};
     for (const perf::Cell& cell : cells) {
       bar.show(fmt::format("{} of {} bytes", name_of(cell.collective), extent(cell).value()));
       const SweptCell swept = measure_quietly(cell);

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "core/schedule/proof/shapes.hpp"
-#include "core/tools/cli/duration_text.hpp"
 #include "core/tools/launcher/complain.hpp"
+#include "perf/measure/duration_text.hpp"
 
 namespace capstan::cli {
 namespace {
@@ -82,7 +82,7 @@ void ProgressLine::show(double done, const ProofCell& begun) {
   if (done != std::exchange(done_, done)) end_ = now + forecast_.seconds_left(done, now);
   const double left = std::max(end_ - now, 0.0);
   launcher::complain("\r\033[K{:3.0f} %, {} left, now {} by {} on {} ranks\r",
-                     100 * forecast_.share(done), duration_text(left),
+                     100 * forecast_.share(done), perf::duration_text(left),
                      name_of(begun.algorithm->collective), begun.algorithm->name,
                      begun.hosts.ranks());
   std::fflush(stderr);

@@ -11,10 +11,10 @@
 #include <string>
 #include <thread>
 
-#include "core/tools/cli/duration_text.hpp"
 #include "core/tools/cli/options.hpp"
 #include "core/tools/cli/verify/crew.hpp"
 #include "core/tools/cli/verify/forecast.hpp"
+#include "perf/measure/duration_text.hpp"
 #include "perf/measure/folded.hpp"
 
 namespace capstan::cli {
@@ -35,8 +35,8 @@ perf::Table proofs_table() {
 
 void print_head(std::span<const ProofCell> cells, const Forecast& forecast, int threads) {
   fmt::print("# {}: {}{} on {} core{}\n#{}", summary_of(cells),
-             forecast.seconds() < 1 ? "" : "about ", duration_text(forecast.seconds()), threads,
-             threads == 1 ? "" : "s", proofs_table().names("").substr(1));
+             forecast.seconds() < 1 ? "" : "about ", perf::duration_text(forecast.seconds()),
+             threads, threads == 1 ? "" : "s", proofs_table().names("").substr(1));
   std::fflush(stdout);
 }
 
@@ -104,7 +104,7 @@ int prove_and_print(std::vector<ProofCell> cells, const std::string& json) {
   write_json(json, lines);
   if (text)
     perf::print_folded("{} proofs of {} in {}: {} (GPU programs are not proven yet)\n", proofs,
-                       summary_of(cells), duration_text(progress.elapsed()),
+                       summary_of(cells), perf::duration_text(progress.elapsed()),
                        refused == 0 ? "all proven" : fmt::format("{} REFUSED", refused));
   return refused == 0 ? 0 : 1;
 }

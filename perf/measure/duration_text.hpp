@@ -6,7 +6,7 @@
 #include <cmath>
 #include <string>
 
-namespace capstan::cli {
+namespace capstan::perf {
 
 /// "0.3 s", "25 s", "4 min 10 s", "2 h 5 min".
 inline std::string duration_text(double seconds) {
@@ -17,4 +17,4 @@ inline std::string duration_text(double seconds) {
   return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
 }
 
-}  // namespace capstan::cli
+}  // namespace capstan::perf
