@@ -195,13 +195,15 @@ class Picture {
     return top + row * place + bar / 2.0;
   }
 
-  /// The messages of the critical path, in one stroke each, or in one for several that together
-  /// reach no farther than a pixel.
+  /// The messages of the critical path, in one stroke each. Of a path of very many, those that
+  /// reach no farther than a pixel go together.
   std::string critical() const {
+    constexpr std::size_t most_strokes = 5000;
+    const bool every = path_.hops.size() <= most_strokes;
     std::string outline;
     double last_x = -2, last_y = -2;
     const auto add = [&](char stroke, double to_x, double to_y) {
-      if (std::abs(to_x - last_x) < 1 && std::abs(to_y - last_y) < 1) return;
+      if (!every && std::abs(to_x - last_x) < 1 && std::abs(to_y - last_y) < 1) return;
       outline += fmt::format("{}{:.1f} {:.1f}", stroke, to_x, to_y);
       last_x = to_x, last_y = to_y;
     };
