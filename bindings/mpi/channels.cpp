@@ -71,9 +71,9 @@ bool Channel::form() {
 
 std::unique_ptr<Channels> Channels::open(const Options& options) {
   std::unique_ptr<Channels> channels{new Channels};
-  require(calls.Comm_create_keyval(
-      [](MPI_Comm, int, void*, void*, void*, int* copies) -> int { return *copies = 0, MPI_SUCCESS; },
-      &Channels::forget, &channels->keyval_, channels.get()));
+  require(calls.Comm_create_keyval([](MPI_Comm, int, void*, void*, void*,
+                                      int* copies) -> int { return *copies = 0, MPI_SUCCESS; },
+                                   &Channels::forget, &channels->keyval_, channels.get()));
   if (options.off) return channels;
   std::optional<Communicator> world = join_world();
   if (!world) return channels;

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "bindings/mpi/errors.hpp"
 #include "bindings/mpi/joining.hpp"
 #include "bindings/mpi/progress.hpp"
 
@@ -135,6 +136,7 @@ void serve_lifecycle(void** served) {
   put(Id::Init, &init);
   put(Id::Init_thread, &init_thread);
   put(Id::Finalize, &finalize);
+  put(Id::Error_string, &error_string);
   put(Id::Op_free, &free_operation);
   put(Id::Type_free, &free_type);
 }

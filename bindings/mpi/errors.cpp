@@ -2,7 +2,11 @@
 #include "bindings/mpi/errors.hpp"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <mutex>
 #include <string>
+#include <unordered_map>
 
 #include "capstan/error.hpp"
 
@@ -34,13 +38,27 @@ int mpi_class_of(ErrorCode code) {
   }
 }
 
+std::mutex mutex;
+/// By code. (MPICH keeps no text for a code of a class of its own.)
+auto& texts = *new std::unordered_map<int, std::string>;
+
 int new_code(int error_class, std::string text) {
   constexpr std::size_t longest = MPI_MAX_ERROR_STRING - 1;
   int code = MPI_ERR_OTHER;
   if (calls.Add_error_code(error_class, &code) != MPI_SUCCESS) return error_class;
   text.resize(std::min(text.size(), longest));
-  calls.Add_error_string(code, text.c_str());
+  const std::lock_guard lock{mutex};
+  texts[code] = std::move(text);
   return code;
+}
+
+/// Where the handler ends the job, it would not say why.
+void say_if_fatal(MPI_Comm comm, const char* text) {
+  MPI_Errhandler handler{};
+  if (calls.Comm_get_errhandler(comm, &handler) != MPI_SUCCESS) return;
+  const bool fatal = handler == MPI_ERRORS_ARE_FATAL;
+  calls.Errhandler_free(&handler);
+  if (fatal) std::fprintf(stderr, "capstan: %s\n", text);
 }
 
 }  // namespace
@@ -65,10 +83,27 @@ int report_error(MPI_Comm comm, const std::exception_ptr& error) noexcept {
     std::rethrow_exception(error);
   } catch (const Failed&) {
     return code;  // MPI has told the handler
+  } catch (const std::exception& thrown) {
+    say_if_fatal(comm, thrown.what());
+    calls.Comm_call_errhandler(comm, code);
+    return code;
   } catch (...) {
     calls.Comm_call_errhandler(comm, code);
     return code;
   }
+}
+
+int error_string(int code, char* text, int* length) {
+  {
+    const std::lock_guard lock{mutex};
+    const auto found = texts.find(code);
+    if (found != texts.end() && text && length) {
+      std::memcpy(text, found->second.c_str(), found->second.size() + 1);
+      *length = static_cast<int>(found->second.size());
+      return MPI_SUCCESS;
+    }
+  }
+  return own_as<int(int, char*, int*)>(Id::Error_string)(code, text, length);
 }
 
 }  // namespace capstan::mpi

@@ -13,4 +13,7 @@ int code_of_error(const std::exception_ptr& error) noexcept;
 /// Tells the communicator's error handler, and returns the code, for the call to return.
 int report_error(MPI_Comm comm, const std::exception_ptr& error) noexcept;
 
+/// MPI_Error_string, which also knows the texts of Capstan's errors.
+int error_string(int code, char* text, int* length);
+
 }  // namespace capstan::mpi

@@ -28,20 +28,20 @@ enum class Id : int {
 /// The functions of MPI that the door calls and does not serve itself.
 #define CAPSTAN_MPI_CALLS(X)    \
   X(Add_error_code)             \
-  X(Add_error_string)           \
   X(Cancel)                     \
   X(Comm_call_errhandler)       \
   X(Comm_create_keyval)         \
   X(Comm_dup)                   \
   X(Comm_free)                  \
   X(Comm_get_attr)              \
+  X(Comm_get_errhandler)        \
+  X(Errhandler_free)            \
   X(Comm_group)                 \
   X(Comm_rank)                  \
   X(Comm_set_attr)              \
   X(Comm_set_errhandler)        \
   X(Comm_size)                  \
   X(Comm_test_inter)            \
-  X(Error_string)               \
   X(Finalized)                  \
   X(Get_library_version)        \
   X(Grequest_complete)          \
