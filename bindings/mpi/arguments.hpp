@@ -8,12 +8,12 @@
 
 namespace capstan::mpi {
 
-/// The collectives of names.def, in its order.
+/// The collectives of names.hpp, in its order.
 enum class Kind : int {
 #define COUNTLESS(Name, name, text) name,
 #define COLLECTIVE(Name, name, text) name,
 #define FUNCTION(Name)
-#include "bindings/mpi/names.def"
+#include "bindings/mpi/names.hpp"
 #undef COUNTLESS
 #undef COLLECTIVE
 #undef FUNCTION

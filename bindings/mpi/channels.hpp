@@ -14,13 +14,13 @@
 
 namespace capstan::mpi {
 
-/// What Capstan has for a communicator of MPI: a group over the links of the world, which the first
+/// The counterpart of a communicator of MPI: a group over the links of the world, which the first
 /// blocking collective forms, as all ranks come to it. What comes before that is MPI's: a call that
 /// must not wait cannot form one.
 class Channel {
  public:
   explicit Channel(MPI_Comm comm);
-  /// Of the world, which has been joined.
+  /// The channel of the world, which has been joined.
   Channel(MPI_Comm comm, Communicator world);
 
   Place place() const { return place_; }
@@ -53,13 +53,14 @@ class Channels {
 
   /// Null for an error of MPI.
   std::shared_ptr<Channel> find(MPI_Comm comm);
+  /// Ends a group once all of its ranks have done so.
+  void retire(Channel& channel);
   /// Waits until no peer needs a group any more.
   void close();
 
  private:
   Channels() = default;
   static int forget(MPI_Comm, int, void* attribute, void* self);
-  void retire(Channel& channel);
   void drop_retired();
 
   int keyval_ = MPI_KEYVAL_INVALID;

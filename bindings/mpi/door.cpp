@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 #include "bindings/mpi/errors.hpp"
 #include "bindings/mpi/joining.hpp"
@@ -46,7 +47,7 @@ bool is_sound(const Arguments& a, const Place& place) {
 
 Options shared_options() {
   char text[1024] = {};
-  if (const char* set = std::getenv("CAPSTAN_MPI")) std::snprintf(text, sizeof text, "%s", set);
+  if (const char* set = std::getenv("CAPSTAN_MPI")) std::strncpy(text, set, sizeof text - 1);
   share(text, sizeof text);
   std::string complaint;
   const Options parsed = Options::parse(text, complaint);
@@ -93,10 +94,15 @@ void Door::open() noexcept {
   }
 }
 
+void Door::retire(Channel& channel) {
+  if (is_open()) channels->retire(channel);
+}
+
 void Door::close() noexcept {
-  if (!open_.exchange(false)) return;
+  if (!is_open()) return;
   try {
     finish_pending();
+    open_ = false;
     own_as<int(MPI_Comm)>(Id::Barrier)(MPI_COMM_WORLD);
     channels->close();
     stop_progress();
@@ -108,6 +114,7 @@ void Door::close() noexcept {
       if (c == '\n' || c == ',') c = '\0';  // the first words name it
     if (reports() && rank == 0) Report::print(version);
   } catch (...) {  // the program ends in any case
+    open_ = false;
   }
 }
 

@@ -21,6 +21,9 @@ class Door {
   /// came before. Arguments that MPI refuses are MPI's. `may_wait`: the call is a blocking one.
   static Decision decide(const Arguments& arguments, bool may_wait);
 
+  /// Ends a channel that belongs to one persistent request.
+  static void retire(Channel& channel);
+
   /// MPI has been initialised.
   static void open() noexcept;
   /// MPI is about to be finalised.

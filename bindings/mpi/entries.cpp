@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The functions that take the place of MPI's collectives, made from names.def and arguments.hpp.
+// The functions that take the place of MPI's collectives, made from names.hpp and arguments.hpp.
 #include <tuple>
 
 #include "bindings/mpi/door.hpp"
@@ -49,7 +49,7 @@ int serve_or_pass(const Arguments& arguments, bool may_wait, const Serve& serve,
   return serve(*decision.served);
 }
 
-/// What MPI's own function would do, where MPI has none of this name.
+/// Stands for MPI's own function, where MPI has none of this name.
 int refuse(MPI_Comm comm) {
 #ifdef MPI_ERR_UNSUPPORTED_OPERATION
   const int code = MPI_ERR_UNSUPPORTED_OPERATION;
@@ -106,12 +106,14 @@ class Entries<read> {
   template <Id id, Id narrow>
   static int persistent(Parameters... parameters, MPI_Info info, MPI_Request* request) {
     const Arguments arguments = read(parameters...);
-    return serve_or_pass(
-        arguments, false,
-        [&](const Served& served) { return make_persistent(served, arguments, request); },
-        [&] {
-          return call_own<id, narrow>(arguments, true, std::tuple{info, request}, parameters...);
-        });
+    const auto pass = [&] {
+      return call_own<id, narrow>(arguments, true, std::tuple{info, request}, parameters...);
+    };
+    const auto serve = [&](const Served&) {
+      const auto code = make_persistent(arguments, request);
+      return code ? *code : pass();
+    };
+    return serve_or_pass(arguments, true, serve, pass);
   }
 
   /// The ids of the forms, and those of their narrow forms.
@@ -135,7 +137,7 @@ void serve_collectives(void** served) {
   COUNTLESS(Name, name, text)        \
   Entries<&from::name<MPI_Count, MPI_Aint>>::put<WIDE(Name, name), NARROW(Name, name)>(served);
 #define FUNCTION(Name)
-#include "bindings/mpi/names.def"
+#include "bindings/mpi/names.hpp"
 #undef COUNTLESS
 #undef COLLECTIVE
 #undef FUNCTION

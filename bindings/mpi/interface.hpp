@@ -2,9 +2,9 @@
 #pragma once
 
 /// Between the stub, which needs the C library alone, and the implementations, one for each
-/// mpi.h. Arrays have an entry for each function of names.def, in its order.
+/// mpi.h. Arrays have an entry for each function of names.hpp, in its order.
 
-/// What the stub hands over: the library of MPI, as a handle of dlopen(), and its own functions
+/// The stub hands over the library of MPI, as a handle of dlopen(), and its own functions
 /// (PMPI_X), null where it has none. Lasts as long as the process.
 struct capstan_mpi_library {
   void* handle;

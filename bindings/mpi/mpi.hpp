@@ -18,10 +18,10 @@ namespace capstan::mpi {
 /// An object of the library of MPI; null if it has none of this name.
 void* symbol(const char* name);
 
-/// The functions of names.def, as indices.
+/// The functions of names.hpp, as indices.
 enum class Id : int {
 #define NAME(name) name,
-#include "bindings/mpi/each_name.def"
+#include "bindings/mpi/each_name.hpp"
   count
 };
 

@@ -50,7 +50,7 @@ class Narrow {
   std::list<std::vector<int>> arrays_;
 };
 
-/// What becomes of a parameter's type.
+/// The type that a parameter's becomes.
 template <class Parameter>
 using Narrowed = decltype(std::declval<Narrow&>()(std::declval<Parameter>()));
 

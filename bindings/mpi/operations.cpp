@@ -123,7 +123,7 @@ Reduction combined_by_mpi(MPI_Op op, const Layout& layout, bool commutative) {
   return {DataType::u8, Reducer::of(std::move(operation)), layout};
 }
 
-/// What is known of an operation on a type, for as long as their handles mean the same: those of
+/// Knowledge of an operation on a type, for as long as their handles mean the same: those of
 /// the program's own may come to mean others.
 struct Remembered {
   std::optional<Reduction> reduction;

@@ -23,7 +23,7 @@ constexpr Row rows[] = {
        Kind::name == Kind::reduce_scatter || Kind::name == Kind::scan ||                           \
        Kind::name == Kind::reduce_scatter_block || Kind::name == Kind::exscan},
 #define FUNCTION(Name)
-#include "bindings/mpi/names.def"
+#include "bindings/mpi/names.hpp"
 #undef COUNTLESS
 #undef COLLECTIVE
 #undef FUNCTION

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <utility>
 
 #include "bindings/mpi/door.hpp"
 #include "bindings/mpi/errors.hpp"
@@ -12,11 +13,17 @@
 namespace capstan::mpi {
 namespace {
 
-/// A persistent call. Its arguments stay the program's until it is freed, as MPI has it.
+/// A persistent call. Its arguments stay the program's until it is freed, as MPI has it. It has a
+/// group of its own: ranks may start persistent calls in different orders.
 struct Persistent {
   Arguments arguments;
   std::shared_ptr<Channel> channel;
   int tag;
+
+  Persistent(const Arguments& a, std::shared_ptr<Channel> own, int its_tag)
+      : arguments(a), channel(std::move(own)), tag(its_tag) {}
+  Persistent(const Persistent&) = delete;
+  ~Persistent() { Door::retire(*channel); }
 };
 
 /// A call that goes on in the background.
@@ -148,9 +155,10 @@ int start_all(int count, MPI_Request requests[]) {
 }
 
 int free_request(MPI_Request* request) {
-  if (has_pending()) {
+  if (has_pending() && request) {
+    const auto persistent = persistent_of(*request);  // ends when the lock is free again
     const std::lock_guard lock{mutex};
-    if (request && all_persistent.erase(number_of(*request)) > 0) --alive;
+    if (all_persistent.erase(number_of(*request)) > 0) --alive;
   }
   const int code = own_as<int(MPI_Request*)>(Id::Request_free)(request);
   free_kept();
@@ -172,16 +180,20 @@ int start_in_background(const Served& served, const Arguments& arguments, MPI_Re
   }
 }
 
-int make_persistent(const Served& served, const Arguments& arguments, MPI_Request* request) {
+std::optional<int> make_persistent(const Arguments& arguments, MPI_Request* request) {
   static std::atomic<int> next = 0;
-  const int tag = next++ % 0x7fff;  // every MPI has tags up to that; the last is never sent
-  const int code = calls.Recv_init(nullptr, 0, MPI_BYTE, 0, tag, own_communicator(), request);
-  if (code != MPI_SUCCESS) return code;
-  const std::lock_guard lock{mutex};
-  all_persistent[number_of(*request)] =
-      std::make_shared<Persistent>(Persistent{arguments, served.channel, tag});
-  ++alive;
-  return MPI_SUCCESS;
+  try {
+    const auto channel = std::make_shared<Channel>(arguments.comm);
+    if (!channel->form()) return std::nullopt;
+    const int tag = next++ % 0x7fff;  // every MPI has tags up to that; the last is never sent
+    require(calls.Recv_init(nullptr, 0, MPI_BYTE, 0, tag, own_communicator(), request));
+    const std::lock_guard lock{mutex};
+    all_persistent[number_of(*request)] = std::make_shared<Persistent>(arguments, channel, tag);
+    ++alive;
+    return MPI_SUCCESS;
+  } catch (...) {
+    return report_error(arguments.comm, std::current_exception());
+  }
 }
 
 bool has_pending() {
@@ -236,9 +248,10 @@ void finish_pending() {
     settle_pending();
   }
   {
+    std::unordered_map<std::uintptr_t, std::shared_ptr<Persistent>> last;
     const std::lock_guard lock{mutex};
     alive -= static_cast<int>(all_persistent.size());
-    all_persistent.clear();
+    last.swap(all_persistent);
   }
   free_kept();
 }

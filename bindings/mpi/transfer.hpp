@@ -28,7 +28,7 @@ class Transfer {
   bool is_exchange() const { return is_exchange_; }
   const Request& request() const { return request_; }
   const std::vector<Message>& messages() const { return messages_; }
-  /// Of the larger of this rank's two sides.
+  /// The bytes of the larger of this rank's two sides.
   std::size_t bytes() const;
   /// The call has succeeded: unpacks results.
   void finish() const;

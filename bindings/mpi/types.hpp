@@ -32,7 +32,7 @@ enum class TypeClass : std::uint8_t {
   pair
 };
 
-/// What the door has to know of a datatype.
+/// A datatype, as far as the door has to know it.
 struct Layout {
   MPI_Datatype type{};
   std::size_t size = 0;       ///< bytes of data in an element: alike where type signatures are

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// MPI_X and PMPI_X for each function of names.def: a jump through a slot. A slot leads at first to
+// MPI_X and PMPI_X for each function of names.hpp: a jump through a slot. A slot leads at first to
 // code that has all slots filled (bind.cpp) and then jumps again; registers keep the arguments.
 asm(R"(
         .macro SLOT symbol
@@ -60,7 +60,7 @@ first_call:
         jmp     *(%r11)
 )"
 #define NAME(name) "        ENTRY " #name "\n"
-#include "bindings/mpi/each_name.def"
+#include "bindings/mpi/each_name.hpp"
     R"(
         .section .data.rel.ro.table, "aw"
         .globl  capstan_mpi_names_end

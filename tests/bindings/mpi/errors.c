@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 
 /* Ranks that make different calls: each gets an error of MPI with Capstan's text, by its handler. */
 #include "told.h"

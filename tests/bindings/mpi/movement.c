@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 
 /* Every collective that moves data: counts, roots, in place, offsets in any order, derived types,
    and communicators of all kinds. */

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 
 /* Programs that are right by MPI's rules and hang where one library waits and the other does not
    move on. Each way runs several times. */

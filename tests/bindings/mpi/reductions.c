@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 
 /* Every reduction of every predefined type and operation, and of operations of the program. */
 #include <complex.h>

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 
 /* Requests of collectives beside those of messages, in every function that takes them. */
 #include "told.h"

@@ -1,7 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/* What the programs of this folder share. They know nothing of Capstan: each writes what it got,
+/* The programs of this folder share this. They know nothing of Capstan: each writes what it got,
    and the test compares that with what the same program writes without the door. */
 
 #include <mpi.h>

@@ -9,6 +9,7 @@
 //   COLLECTIVE(Name, name, text)   one with counts
 //   FUNCTION(Name)                 any other function
 
+// clang-format off
 COUNTLESS(Barrier, barrier, barrier)
 COLLECTIVE(Bcast, bcast, broadcast)
 COLLECTIVE(Reduce, reduce, reduce)
@@ -45,3 +46,4 @@ FUNCTION(Test)
 FUNCTION(Testall)
 FUNCTION(Testany)
 FUNCTION(Testsome)
+// clang-format on
