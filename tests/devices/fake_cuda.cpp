@@ -274,6 +274,7 @@ int cuModuleGetFunction(void** kernel, void*, const char* name) {
 int cuLaunchKernel(void* kernel, unsigned blocks, unsigned, unsigned, unsigned threads, unsigned,
                    unsigned, unsigned, void* stream, void**, void** extra) {
   const LaunchArguments arguments{extra};
+  if (!stream) return invalid_value;  // the library has streams of its own
   return devices().launch(kernel, blocks, threads, arguments.data, arguments.bytes, actual(stream));
 }
 int cuDeviceGetAttribute(int* value, int attribute, int) {

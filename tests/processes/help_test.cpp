@@ -59,7 +59,7 @@ TEST(Help, SaysOfEachCommandWhatItSaysItself) {
   EXPECT_THAT(folder.run("capstan help").output, HasSubstr("calibrate"));
   const auto unknown = folder.run("capstan help nothing");
   EXPECT_EQ(unknown.status, 2);
-  EXPECT_THAT(unknown.output, HasSubstr("there is no command 'nothing'; there are run perf"));
+  EXPECT_THAT(unknown.output, HasSubstr("there is no command 'nothing'; there are run mpi perf"));
 }
 
 TEST(Help, ManualPagesHaveAllOptionsAndExamples) {
@@ -179,7 +179,7 @@ TEST(Help, OptionsMeanTheSameInEveryCommand) {
 }
 
 /// `run` prints what its program prints, `export` and `calibrate` write JSON anyway.
-const std::set<std::string> without_json{"run", "export", "calibrate", "help"};
+const std::set<std::string> without_json{"run", "mpi", "export", "calibrate", "help"};
 
 /// --json prints JSON and nothing else, and --json=FILE writes it beside the text.
 TEST(Help, JsonMeansTheSameInEveryCommand) {

@@ -9,6 +9,7 @@
 #include <new>
 #include <set>
 
+#include "capstan/async/persistent.hpp"
 #include "tests/ranks/thread_world.hpp"
 
 namespace capstan {
@@ -246,13 +247,13 @@ TEST(ErrorCodes, EachClassHasItsOwn) {
   EXPECT_EQ(code_of(nullptr), ErrorCode::internal);
 }
 
-TEST(ErrorCodes, AStreamIsNotSupported) {
+TEST(ErrorCodes, AStreamOfAPersistentCallIsNotSupported) {
   auto world = Communicator::local_world(1);
   int stream = 0;
   Request request;
   request.stream = &stream;
   try {
-    world[0].run(request);
+    const PersistentCall call{world[0], request};
     FAIL();
   } catch (const InvalidArgument& error) {
     EXPECT_EQ(error.code(), ErrorCode::not_supported);

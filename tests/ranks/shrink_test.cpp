@@ -171,6 +171,20 @@ TEST(ShrinkingRefuses, ToWaitForeverForARankThatDoesNotCall) {
   });
 }
 
+TEST(ShrinkingRefuses, ToGoOnAfterAnAbort) {
+  on_threads(2, bounded_settings(), [](Communicator& world) {
+    if (world.rank() == 1) {
+      while (!world.async_error()) std::this_thread::sleep_for(1ms);
+      return;
+    }
+    std::jthread aborter{[&] {
+      std::this_thread::sleep_for(20ms);
+      world.abort("nobody comes");
+    }};
+    EXPECT_THROW((void)world.shrink(), Aborted);
+  });
+}
+
 /// The network between two parts breaks: one continues, and the other is told so. The connections
 /// of the communicator that is made have the same faults, so nothing is called.
 TEST(ShrinkingRefuses, ToSplitAJobInTwo) {

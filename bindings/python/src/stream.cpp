@@ -28,7 +28,7 @@ py::object current_stream(py::handle array) {
       py::str(py::type::handle_of(array).attr("__name__")).cast<std::string>(), library));
 }
 
-/// What holds the number of a stream, as its library names it.
+/// The object that holds the number of a stream, as its library names it.
 py::object number_of(py::handle stream) {
   if (py::hasattr(stream, "__cuda_stream__")) {
     py::object told = stream.attr("__cuda_stream__");

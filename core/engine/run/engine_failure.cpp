@@ -285,6 +285,7 @@ Failure Engine::current_failure() const {
 void Engine::abort(const std::string& reason) {
   {
     const Progress::Lock lock{*progress_};
+    if (survivors_) survivors_->stop();
     if (failure_) return;
     fail({Failure::Kind::aborted, Rank{},
           fmt::format("rank {} aborted the communicator: {}", self_.value(), reason)});

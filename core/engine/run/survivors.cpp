@@ -28,6 +28,14 @@ Survivors::Survivors(Progress& progress, Peers& peers, Watchdog& watchdog,
 
 Survivors::Opinion Survivors::agree(bool agrees, const Gone& gone, std::span<const std::byte> own) {
   if (!late_.empty()) give_up(late_.front());
+  agreeing_ = true;
+  Opinion result = agree_now(agrees, gone, own);
+  agreeing_ = false;
+  return result;
+}
+
+Survivors::Opinion Survivors::agree_now(bool agrees, const Gone& gone,
+                                        std::span<const std::byte> own) {
   ++number_;
   Opinion result{agrees, gone};
   for (const Rank rank : peers_.others())
@@ -64,7 +72,7 @@ std::span<const std::byte> Survivors::announcement_of(Rank rank) const {
   return control.survivors.announcement;
 }
 
-/// What peers read comes before the number by which they know it.
+/// The number goes last: by it peers know that the rest is there.
 void Survivors::publish(Kind kind, const Opinion& opinion) {
   if (opinion.gone.size() > Record::most_gone)
     throw LimitReached(fmt::format(
@@ -94,13 +102,17 @@ bool Survivors::hear(Kind kind, Rank rank, Opinion& opinion) {
   for (int look = 0; !has_come(); ++look) {
     if (is_gone(rank) && !has_come()) return false;
     if (deadline.expired()) give_up(rank);
+    if (stopped_) {
+      late_ = {rank};
+      throw Aborted(fmt::format("rank {}: shrink() was aborted", peers_.self().value()));
+    }
     look < 1000 ? std::this_thread::yield() : std::this_thread::sleep_for(between_looks);
   }
   opinion = read(theirs, rank);
   return true;
 }
 
-/// What it has pushed before its end arrives first.
+/// Pushes of before its end arrive first.
 bool Survivors::is_gone(Rank rank) {
   const Progress::Lock lock{progress_};
   peers_.transport().watch(rank);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -46,6 +47,10 @@ class Survivors {
   /// ranks that take no part, which ends all later agreements, too; LimitReached where too many
   /// ranks are gone.
   Opinion agree(bool agrees, const Gone& gone, std::span<const std::byte> own = {});
+  /// Ends the agreement that is under way, if there is one, with Aborted. Any thread.
+  void stop() {
+    if (agreeing_) stopped_ = true;
+  }
   /// Until this rank's next but one agreement.
   std::span<const std::byte> announcement_of(Rank rank) const;
 
@@ -53,6 +58,7 @@ class Survivors {
   using Record = SurvivorRecord;
   using Kind = Record::Opinion (Record::*)[2];
 
+  Opinion agree_now(bool agrees, const Gone& gone, std::span<const std::byte> own);
   void publish(Kind kind, const Opinion& opinion);
   /// False: it is gone and has not published.
   bool hear(Kind kind, Rank rank, Opinion& opinion);
@@ -67,6 +73,7 @@ class Survivors {
   const std::chrono::milliseconds timeout_;
   std::uint64_t number_ = 0;  ///< of the agreement
   std::vector<Rank> late_;    ///< because of which there are no more
+  std::atomic<bool> agreeing_ = false, stopped_ = false;
 };
 
 }  // namespace capstan

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What is left of a communicator: a group of the ranks that live, though it may have failed.
+// The ranks that are left of a communicator form a group, though it may have failed.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -8,16 +8,18 @@ import os
 import signal
 
 import numpy as np
+from numpy.typing import NDArray
 
 import capstan as cs
 
 STEPS = 60
 
 
-def gradient_at(weights: np.ndarray, step: int, rank: int) -> np.ndarray:
-    """Of one rank's batch: it pulls the weights to rows that differ from rank to rank."""
+def gradient_at(weights: NDArray[np.float64], step: int, rank: int) -> NDArray[np.float64]:
+    """The gradient of one rank's batch, which pulls the weights to rows that differ from rank to rank."""
     batch = np.random.default_rng(100 * step + rank).normal(loc=3.0, scale=0.1, size=weights.size)
-    return weights - batch
+    gradient: NDArray[np.float64] = weights - batch
+    return gradient
 
 
 comm = cs.init()

@@ -7,7 +7,7 @@
 
 #include "check.h"
 
-/* What the program needs of the driver, and of the stand-in: kernels that are functions. */
+/* Functions of the driver, and of the stand-in, whose kernels are functions of the program. */
 static int (*cu_init)(unsigned);
 static int (*retain_context)(void**, int);
 static int (*push_context)(void*);
@@ -109,7 +109,7 @@ int main(int argument_count, char** arguments) {
   CHECK(synchronize(stream) == 0);
   CHECK(seen == (rank_here + size_here - 1) % size_here + 1);
 
-  /* What it tells, and what it refuses. */
+  /* Explanations and refusals. */
   char* text = NULL;
   OK(capstan_explain(world, &sum, CAPSTAN_JSON, &text));
   CHECK(strstr(text, "device executor") || strstr(text, "pinned staging"));

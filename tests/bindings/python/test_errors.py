@@ -70,7 +70,7 @@ def test_arguments_that_cannot_work_are_invalid(alone, wrong, text):
 
 
 def test_signatures_tell_their_defaults():
-    text = "(self, /, array, op='sum', *, out=None, wait=True, algorithm=None)"
+    text = "(self, /, array, op='sum', *, out=None, wait=True, algorithm=None, stream=None)"
     assert str(inspect.signature(cs.Communicator.all_reduce)) == text
     assert "in place, or into `out`" in cs.Communicator.all_reduce.__doc__
 

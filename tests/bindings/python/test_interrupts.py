@@ -87,6 +87,7 @@ CALLS = {
     "Communicator.scatter_object": lambda c: c.scatter_object(root=1),
     "Communicator.send": lambda c: c.send(ones(1 << 20), to=1),
     "Communicator.send_object": lambda c: c.send_object(bytes(1 << 20), to=1),
+    "Communicator.shrink": lambda c: c.shrink(),
     "Communicator.split": lambda c: c.split(0),
     "Communicator.with_reproducible": lambda c: c.with_reproducible("shape"),
     "Communicator.subgroup": lambda c: c.subgroup([0, 1]),
