@@ -38,7 +38,7 @@ int mpi_class_of(ErrorCode code) {
   }
 }
 
-std::mutex mutex;
+std::mutex texts_mutex;
 /// By code. (MPICH keeps no text for a code of a class of its own.)
 auto& texts = *new std::unordered_map<int, std::string>;
 
@@ -47,7 +47,7 @@ int new_code(int error_class, std::string text) {
   int code = MPI_ERR_OTHER;
   if (calls.Add_error_code(error_class, &code) != MPI_SUCCESS) return error_class;
   text.resize(std::min(text.size(), longest));
-  const std::lock_guard lock{mutex};
+  const std::lock_guard lock{texts_mutex};
   texts[code] = std::move(text);
   return code;
 }
@@ -95,7 +95,7 @@ int report_error(MPI_Comm comm, const std::exception_ptr& error) noexcept {
 
 int error_string(int code, char* text, int* length) {
   {
-    const std::lock_guard lock{mutex};
+    const std::lock_guard lock{texts_mutex};
     const auto found = texts.find(code);
     if (found != texts.end() && text && length) {
       std::memcpy(text, found->second.c_str(), found->second.size() + 1);

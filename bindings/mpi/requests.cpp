@@ -40,7 +40,7 @@ struct Pending {
 };
 using PendingPointer = std::shared_ptr<Pending>;
 
-std::mutex mutex;  // of what follows, which lasts as long as the process
+std::mutex pending_mutex;  // of what follows, which lasts as long as the process
 auto& all_pending = *new std::vector<PendingPointer>;
 auto& all_persistent = *new std::unordered_map<std::uintptr_t, std::shared_ptr<Persistent>>;
 auto& freed_operations = *new std::vector<MPI_Op>;
@@ -76,7 +76,7 @@ PendingPointer launch(const std::shared_ptr<Channel>& channel, const Arguments& 
 }
 
 void remember(const PendingPointer& pending) {
-  const std::lock_guard lock{mutex};
+  const std::lock_guard lock{pending_mutex};
   all_pending.push_back(pending);
   ++alive;
 }
@@ -106,7 +106,7 @@ void free_kept() {
   std::vector<MPI_Op> operations;
   std::vector<MPI_Datatype> types;
   {
-    const std::lock_guard lock{mutex};
+    const std::lock_guard lock{pending_mutex};
     if (alive.load() > 0) return;
     operations.swap(freed_operations);
     types.swap(freed_types);
@@ -116,7 +116,7 @@ void free_kept() {
 }
 
 std::shared_ptr<Persistent> persistent_of(MPI_Request request) {
-  const std::lock_guard lock{mutex};
+  const std::lock_guard lock{pending_mutex};
   const auto found = all_persistent.find(number_of(request));
   return found == all_persistent.end() ? nullptr : found->second;
 }
@@ -157,7 +157,7 @@ int start_all(int count, MPI_Request requests[]) {
 int free_request(MPI_Request* request) {
   if (has_pending() && request) {
     const auto persistent = persistent_of(*request);  // ends when the lock is free again
-    const std::lock_guard lock{mutex};
+    const std::lock_guard lock{pending_mutex};
     if (all_persistent.erase(number_of(*request)) > 0) --alive;
   }
   const int code = own_as<int(MPI_Request*)>(Id::Request_free)(request);
@@ -187,7 +187,7 @@ std::optional<int> make_persistent(const Arguments& arguments, MPI_Request* requ
     if (!channel->form()) return std::nullopt;
     const int tag = next++ % 0x7fff;  // every MPI has tags up to that; the last is never sent
     require(calls.Recv_init(nullptr, 0, MPI_BYTE, 0, tag, own_communicator(), request));
-    const std::lock_guard lock{mutex};
+    const std::lock_guard lock{pending_mutex};
     all_persistent[number_of(*request)] = std::make_shared<Persistent>(arguments, channel, tag);
     ++alive;
     return MPI_SUCCESS;
@@ -205,7 +205,7 @@ int advance_pending() {
   if (!has_pending() || inside) return 0;
   Work any;
   {
-    const std::unique_lock lock{mutex, std::try_to_lock};
+    const std::unique_lock lock{pending_mutex, std::try_to_lock};
     if (!lock) return 0;
     const auto first = std::ranges::find_if(
         all_pending, [](const PendingPointer& each) { return !each->work.has_ended(); });
@@ -222,7 +222,7 @@ void settle_pending() {
   advance_pending();
   std::vector<PendingPointer> ended;
   {
-    const std::lock_guard lock{mutex};
+    const std::lock_guard lock{pending_mutex};
     const auto first = std::ranges::stable_partition(all_pending, [](const PendingPointer& each) {
                          return !each->work.has_ended();
                        }).begin();
@@ -240,7 +240,7 @@ void finish_pending() {
   for (;;) {
     Work first;
     {
-      const std::lock_guard lock{mutex};
+      const std::lock_guard lock{pending_mutex};
       if (all_pending.empty()) break;
       first = all_pending.front()->work;
     }
@@ -249,7 +249,7 @@ void finish_pending() {
   }
   {
     std::unordered_map<std::uintptr_t, std::shared_ptr<Persistent>> last;
-    const std::lock_guard lock{mutex};
+    const std::lock_guard lock{pending_mutex};
     alive -= static_cast<int>(all_persistent.size());
     last.swap(all_persistent);
   }
@@ -258,7 +258,7 @@ void finish_pending() {
 
 int free_operation(MPI_Op* op) {
   if (!has_pending() || !op || is_predefined(*op)) return own_as<int(MPI_Op*)>(Id::Op_free)(op);
-  const std::lock_guard lock{mutex};
+  const std::lock_guard lock{pending_mutex};
   freed_operations.push_back(*op);
   *op = MPI_OP_NULL;
   return MPI_SUCCESS;
@@ -267,7 +267,7 @@ int free_operation(MPI_Op* op) {
 int free_type(MPI_Datatype* type) {
   if (!has_pending() || !type || *type == MPI_DATATYPE_NULL || layout_of(*type).predefined)
     return own_as<int(MPI_Datatype*)>(Id::Type_free)(type);
-  const std::lock_guard lock{mutex};
+  const std::lock_guard lock{pending_mutex};
   freed_types.push_back(*type);
   *type = MPI_DATATYPE_NULL;
   return MPI_SUCCESS;
