@@ -40,11 +40,8 @@ Survivors::Opinion Survivors::agree_now(bool agrees, const Gone& gone,
   Opinion result{agrees, gone};
   for (const Rank rank : peers_.others())
     if (!gone.contains(rank) && is_gone(rank)) note_gone(result, rank);
-  {
-    const Progress::Lock lock{progress_};
-    std::ranges::copy(own, peers_.own_control().survivors.announcement);
-  }
-  publish(&Record::votes, result);
+  announce(own, gone);
+  publish(&Record::votes, result, gone);
   for (const Rank rank : peers_.others()) {
     if (gone.contains(rank)) continue;
     Opinion theirs;
@@ -59,7 +56,7 @@ Survivors::Opinion Survivors::agree_now(bool agrees, const Gone& gone,
     const Rank rank{turn};
     if (gone.contains(rank)) continue;
     if (rank == peers_.self())
-      publish(&Record::estimates, result);
+      publish(&Record::estimates, result, gone);
     else
       hear(&Record::estimates, rank, result);
   }
@@ -72,8 +69,19 @@ std::span<const std::byte> Survivors::announcement_of(Rank rank) const {
   return control.survivors.announcement;
 }
 
+/// Goes ahead of the vote. So it has arrived wherever the vote has, and may be written anew after
+/// that.
+void Survivors::announce(std::span<const std::byte> own, const Gone& left_out) {
+  if (own.empty()) return;
+  const Progress::Lock lock{progress_};
+  auto& announcement = peers_.own_control().survivors.announcement;
+  std::ranges::copy(own, announcement);
+  for (const Rank peer : peers_.posted())
+    if (!left_out.contains(peer)) peers_.show(peer, announcement);
+}
+
 /// The number goes last: by it peers know that the rest is there.
-void Survivors::publish(Kind kind, const Opinion& opinion) {
+void Survivors::publish(Kind kind, const Opinion& opinion, const Gone& left_out) {
   if (opinion.gone.size() > Record::most_gone)
     throw LimitReached(fmt::format(
         "rank {}: {} ranks are gone, and those that are left can agree on {}: start the job again",
@@ -88,7 +96,7 @@ void Survivors::publish(Kind kind, const Opinion& opinion) {
         static_cast<Record::Gone>(rank.value()) | (certain ? 0 : Record::unreachable);
   own.number.store(number_, std::memory_order_release);
   for (const Rank peer : peers_.posted()) {
-    peers_.show(peer, record.announcement);
+    if (left_out.contains(peer)) continue;
     peers_.show(peer, &own.agrees, sizeof own - offsetof(Record::Opinion, agrees));
     peers_.show(peer, own.number);
   }

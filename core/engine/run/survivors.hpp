@@ -59,7 +59,8 @@ class Survivors {
   using Kind = Record::Opinion (Record::*)[2];
 
   Opinion agree_now(bool agrees, const Gone& gone, std::span<const std::byte> own);
-  void publish(Kind kind, const Opinion& opinion);
+  void announce(std::span<const std::byte> own, const Gone& left_out);
+  void publish(Kind kind, const Opinion& opinion, const Gone& left_out);
   /// False: it is gone and has not published.
   bool hear(Kind kind, Rank rank, Opinion& opinion);
   bool is_gone(Rank rank);
