@@ -62,7 +62,7 @@ int refuse(MPI_Comm comm) {
 
 /// MPI's own function, or its narrow form where it has no wide one.
 template <Id id, Id narrow_id, class... Parameters, class... Rest>
-int call_own(const Arguments& arguments, bool goes_on, std::tuple<Rest...> rest,
+int call_own(const Arguments& arguments, bool in_background, std::tuple<Rest...> rest,
              Parameters... parameters) {
   if (own(id))
     return std::apply(
@@ -73,7 +73,7 @@ int call_own(const Arguments& arguments, bool goes_on, std::tuple<Rest...> rest,
   int ranks = 0;
   if (!own(narrow_id) || id == narrow_id || calls.Comm_size(arguments.comm, &ranks) != MPI_SUCCESS)
     return refuse(arguments.comm);
-  Narrow narrow{ranks, goes_on};
+  Narrow narrow{ranks, in_background};
   const std::tuple<Narrowed<Parameters>...> narrowed{narrow(parameters)...};
   if (!narrow.fits()) return refuse(arguments.comm);
   const auto function = own_as<int(Narrowed<Parameters>..., Rest...)>(narrow_id);

@@ -12,12 +12,13 @@
 namespace capstan::mpi {
 
 /// A call with wide counts for an MPI that has narrow ones alone: a program may find the wide form
-/// here and take it for MPI's. Arrays are copied; those of a call that goes on are kept.
+/// here and take it for MPI's. Arrays are copied; those of a call in the background are never
+/// freed.
 class Narrow {
  public:
-  Narrow(int ranks, bool goes_on) : ranks_(ranks), goes_on_(goes_on) {}
+  Narrow(int ranks, bool in_background) : ranks_(ranks), in_background_(in_background) {}
   ~Narrow() {
-    if (goes_on_ && !arrays_.empty())
+    if (in_background_ && !arrays_.empty())
       new std::list<std::vector<int>>{std::move(arrays_)};  // for as long as MPI needs
   }
   Narrow(const Narrow&) = delete;
@@ -45,7 +46,7 @@ class Narrow {
 
  private:
   const int ranks_;
-  const bool goes_on_;
+  const bool in_background_;
   bool fits_ = true;
   std::list<std::vector<int>> arrays_;
 };

@@ -26,7 +26,7 @@ struct Persistent {
   ~Persistent() { Door::retire(*channel); }
 };
 
-/// A call that goes on in the background.
+/// A call in the background.
 struct Pending {
   Kind kind;
   MPI_Comm comm;

@@ -14,13 +14,13 @@ using namespace std::chrono_literals;
 StreamCollectives& Communicator::streams() {
   Impl& impl = Impl::of(*this);
   if (const auto failure = impl.engine.failure()) std::rethrow_exception(failure->exception());
+  if (StreamCollectives* const known = impl.streams.made()) return *known;
   StreamCollectives& streams = impl.streams.of(*this);
   if (const auto failure = impl.engine.failure()) streams.abort(text_of(failure->exception()));
   return streams;
 }
 
 StreamCollectives& OwnStreams::of(Communicator& communicator) {
-  if (StreamCollectives* const known = made()) return *known;
   const std::lock_guard lock{mutex_};
   if (!streams_) {
     await_retired(Deadline::in(5s));  // they may still hold parts of the device

@@ -19,7 +19,7 @@ std::string short_size(Bytes size);
 /// The conditions that differ from the defaults, such as ", ranks not bound to cores", for the line
 /// above a table. Empty if none does.
 std::string unusual_conditions(const MeasureOptions& options);
-/// The same of how calls are made: ", 100 calls at once, times per call".
+/// The manner in which calls are made, as such a text: ", 100 calls at once, times per call".
 std::string unusual_calls(const CallOptions& options);
 /// All conditions, for a JSON document.
 nlohmann::json conditions_of(const MeasureOptions& options);

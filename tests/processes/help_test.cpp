@@ -204,7 +204,7 @@ TEST(Help, JsonMeansTheSameInEveryCommand) {
   EXPECT_TRUE(nlohmann::json::accept(order.output)) << order.output;
 }
 
-/// Whatever may take long shows on a terminal, from the first step on, how long it still takes.
+/// Commands that may take long show the time that is left, on a terminal, from the first step on.
 TEST(Help, SaysOnATerminalHowMuchIsLeft) {
   const Folder folder;
   if (folder.run("script --version").status != 0) GTEST_SKIP() << "no script(1)";

@@ -67,7 +67,7 @@ TEST(PerfForms, TellsPercentilesOverRanksAndCalls) {
       << "of the ranks that have a peer";
 }
 
-/// How much is hidden depends on the machine; that it is a share does not.
+/// The share that is hidden depends on the machine; it lies between nothing and all on any.
 TEST(PerfForms, TellsHowMuchOfACallAComputationHides) {
   for (const char* how : {"computing", "helped", "sleeping"}) {
     const json document = measured({"-n", "2", "--overlap", how, "--sizes", "64K"});
@@ -172,7 +172,7 @@ TEST(PerfForms, EndsInTime) {
   EXPECT_EQ(result.status, 124) << result.output;
 }
 
-/// Whatever columns there are, a terminal has room for them, and JSON and CSV have all.
+/// A terminal has room for all columns, and JSON and CSV have each of them.
 TEST(PerfForms, TablesFitTheTerminal) {
   for (const std::vector<std::string>& options : {std::vector<std::string>{"-F", "--both-places"},
                                                   {"-F", "--overlap", "computing"},

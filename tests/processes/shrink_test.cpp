@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Ranks that die while the others agree on who is left: these go on, whatever happens when.
+// Ranks that die while the others agree on who is left: these continue, whatever happens when.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

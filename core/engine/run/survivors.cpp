@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <string>
 #include <thread>
 
 #include "capstan/error.hpp"
@@ -20,6 +21,13 @@ using namespace std::chrono_literals;
 /// Nobody waits for long: what is awaited comes from ranks that do nothing else.
 constexpr auto between_looks = 20us;
 
+std::string text_of_waiting(Rank self, Rank late, std::chrono::milliseconds timeout) {
+  return fmt::format(
+      "rank {} waited {} s for rank {} to call shrink(), as all ranks that are left have to: end "
+      "that process if it hangs, and start the job again",
+      self.value(), std::chrono::duration<double>(timeout).count(), late.value());
+}
+
 }  // namespace
 
 Survivors::Survivors(Progress& progress, Peers& peers, Watchdog& watchdog,
@@ -27,7 +35,7 @@ Survivors::Survivors(Progress& progress, Peers& peers, Watchdog& watchdog,
     : progress_(progress), peers_(peers), watchdog_(watchdog), timeout_(timeout) {}
 
 Survivors::Opinion Survivors::agree(bool agrees, const Gone& gone, std::span<const std::byte> own) {
-  if (!late_.empty()) give_up(late_.front());
+  if (ended_) std::rethrow_exception(ended_);
   agreeing_ = true;
   Opinion result = agree_now(agrees, gone, own);
   agreeing_ = false;
@@ -103,17 +111,20 @@ void Survivors::publish(Kind kind, const Opinion& opinion, const Gone& left_out)
   peers_.wake_all();
 }
 
+template <class Ending>
+void Survivors::end(const Ending& error) {
+  ended_ = std::make_exception_ptr(error);
+  throw error;
+}
+
 bool Survivors::hear(Kind kind, Rank rank, Opinion& opinion) {
   const Deadline deadline = Deadline::in(timeout_);
   const Record::Opinion& theirs = (peers_.control(rank).survivors.*kind)[number_ % 2];
   const auto has_come = [&] { return theirs.number.load(std::memory_order_acquire) == number_; };
   for (int look = 0; !has_come(); ++look) {
     if (is_gone(rank) && !has_come()) return false;
-    if (deadline.expired()) give_up(rank);
-    if (stopped_) {
-      late_ = {rank};
-      throw Aborted(fmt::format("rank {}: shrink() was aborted", peers_.self().value()));
-    }
+    if (deadline.expired()) end(TimedOut(text_of_waiting(peers_.self(), rank, timeout_)));
+    if (stopped_) end(Aborted(fmt::format("rank {}: shrink() was aborted", peers_.self().value())));
     look < 1000 ? std::this_thread::yield() : std::this_thread::sleep_for(between_looks);
   }
   opinion = read(theirs, rank);
@@ -146,14 +157,6 @@ Survivors::Opinion Survivors::read(const Record::Opinion& record, Rank rank) con
         (record.gone[i] & Record::unreachable) == 0;
   }
   return opinion;
-}
-
-void Survivors::give_up(Rank rank) {
-  late_ = {rank};
-  throw TimedOut(fmt::format(
-      "rank {} waited {} s for rank {} to call shrink(), as all ranks that are left have to: end "
-      "that process if it hangs, and start the job again",
-      peers_.self().value(), std::chrono::duration<double>(timeout_).count(), rank.value()));
 }
 
 }  // namespace capstan

@@ -4,10 +4,9 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <functional>
+#include <exception>
 #include <map>
 #include <span>
-#include <vector>
 
 #include "capstan/deadline.hpp"
 #include "capstan/quantity.hpp"
@@ -43,9 +42,9 @@ class Survivors {
             std::chrono::milliseconds timeout);
 
   /// One agreement. Those that `gone` has are left out: all ranks pass the same. `own` are the
-  /// bytes that others find in announcement_of() afterwards, at most 1024. Throws TimedOut with the
-  /// ranks that take no part, which ends all later agreements, too; LimitReached where too many
-  /// ranks are gone.
+  /// bytes that others find in announcement_of() afterwards, at most 1024. Throws TimedOut with a
+  /// rank that takes no part, and Aborted after stop(), both also in all later agreements;
+  /// LimitReached where too many ranks are gone.
   Opinion agree(bool agrees, const Gone& gone, std::span<const std::byte> own = {});
   /// Ends the agreement that is under way, if there is one, with Aborted. Any thread.
   void stop() {
@@ -66,14 +65,15 @@ class Survivors {
   bool is_gone(Rank rank);
   void note_gone(Opinion& opinion, Rank rank);
   Opinion read(const Record::Opinion& record, Rank rank) const;
-  [[noreturn]] void give_up(Rank rank);
+  template <class Ending>
+  [[noreturn]] void end(const Ending& error);
 
   Progress& progress_;
   Peers& peers_;
   Watchdog& watchdog_;
   const std::chrono::milliseconds timeout_;
   std::uint64_t number_ = 0;  ///< of the agreement
-  std::vector<Rank> late_;    ///< because of which there are no more
+  std::exception_ptr ended_;  ///< the error because of which there are no more
   std::atomic<bool> agreeing_ = false, stopped_ = false;
 };
 

@@ -113,16 +113,17 @@ class Shrink {
     const bool more = left.size() > unreachable.size();
     const bool first = left.size() == unreachable.size() && left.front() < unreachable.front();
     if (!more && !first)
-      refuse(unreachable, "they cannot be reached, and may have gone on without these ranks");
+      refuse(unreachable, "they cannot be reached, and may have continued without these ranks");
   }
 
   [[noreturn]] void refuse(const std::vector<Rank>& others, std::string_view why) const {
     std::vector<int> ranks;
     for (const Rank rank : others) ranks.push_back(rank.value());
-    throw PeerLost(others.front(),
-                   fmt::format("rank {} cannot go on after ranks {}: {}. End this process; or, if "
-                               "the others have certainly ended, pass that a minority goes on",
-                               engine_.rank(), fmt::join(ranks, ", "), why));
+    throw PeerLost(
+        others.front(),
+        fmt::format("rank {} cannot continue after ranks {}: {}. End this process; or, if "
+                    "the others have certainly ended, pass minority_continues",
+                    engine_.rank(), fmt::join(ranks, ", "), why));
   }
 
   Engine& engine_;

@@ -295,9 +295,9 @@ class Communicator : public AllCollectives<Communicator> {
   /// after PeerLost, or after abort(), which ends what other ranks wait in. All ranks that live
   /// call it; they agree on who is left even if more die meanwhile. Ranks that have died on a host
   /// with a survivor, and ranks that have destroyed their communicator, are known to be gone.
-  /// Others cannot be reached, and may live behind a broken network: then the larger part goes on,
-  /// or of equal parts that with the lowest rank, and the other gets PeerLost. Throws TimedOut
-  /// where a rank that lives does not call it within Settings::timeout, BootstrapError.
+  /// Others cannot be reached, and may live behind a broken network: then the larger part
+  /// continues, or of equal parts that with the lowest rank, and the other gets PeerLost. Throws
+  /// TimedOut where a rank that lives does not call it within Settings::timeout, BootstrapError.
   [[nodiscard]] Communicator shrink(const ShrinkOptions& options = {});
 
   /// The rank in the world of this communicator's `rank`.

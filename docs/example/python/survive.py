@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training that loses a rank and goes on with the others, in the same processes and from the same step.
+"""Training that loses a rank and continues with the others, in the same processes and from the same step.
 
     capstan run -n 4 --keep-going -- python3 survive.py
 """
