@@ -158,6 +158,23 @@ class MessagesToTheDead {
   std::vector<float> one_ = std::vector<float>(1), long_ = std::vector<float>(1'000'000);
 };
 
+/// A barrier has ended on one rank before it has on all: another may still need a packet of a rank
+/// that is about to die.
+void await_survivors_of_the_barrier(Communicator& world) {
+  std::vector<Message> messages;
+  std::int32_t own = world.rank();
+  std::vector<std::int32_t> theirs(MessagesToTheDead::victim);
+  for (int survivor = 0; survivor < MessagesToTheDead::victim; ++survivor) {
+    if (world.rank() == survivor) continue;
+    const auto place = static_cast<std::size_t>(survivor);
+    messages.push_back(Message::from(survivor, std::span{&theirs[place], 1}, 9));
+  }
+  if (world.rank() < MessagesToTheDead::victim)
+    for (int rank = 0; rank < world.size(); ++rank)
+      if (world.rank() != rank) messages.push_back(Message::to(rank, std::span{&own, 1}, 9));
+  world.exchange(messages);
+}
+
 int outlive_in_messages(const std::string& how) {
   const int rank = std::atoi(std::getenv("CAPSTAN_RANK"));
   std::optional<Killer> killer;  // before this process has threads
@@ -168,6 +185,7 @@ int outlive_in_messages(const std::string& how) {
   world->all_gather(std::span{&own, 1}, std::span{processes});
   MessagesToTheDead messages{*world, how == "stop"};
   world->barrier();
+  await_survivors_of_the_barrier(*world);
   const std::vector<std::int32_t> victims{processes[2], processes[3]};
   if (rank >= MessagesToTheDead::victim) {
     if (how == "leave") return 0;
