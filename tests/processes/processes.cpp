@@ -15,6 +15,8 @@
 #include <set>
 #include <thread>
 
+#include "tests/temporary_folder.hpp"
+
 namespace capstan {
 namespace {
 
@@ -22,6 +24,12 @@ constexpr auto bound = std::chrono::seconds{400};
 
 /// Everything that a test starts can be told by this variable in its environment.
 constexpr const char* mark = "TESTED_BY";
+
+/// Open MPI's launchers that start at once may fail over the folder of sessions that they share.
+const std::string& folder_of_sessions() {
+  static const test::TemporaryFolder folder;
+  return folder.path().native();
+}
 
 [[noreturn]] void become(const std::vector<std::string>& command,
                          const std::vector<std::pair<std::string, std::string>>& environment,
@@ -32,6 +40,7 @@ constexpr const char* mark = "TESTED_BY";
   ::close(output);
   ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
   ::setenv(mark, std::to_string(::getppid()).c_str(), 1);
+  ::setenv("OMPI_MCA_orte_tmpdir_base", folder_of_sessions().c_str(), 1);
   for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
   std::vector<char*> argv;
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
@@ -44,6 +53,7 @@ CommandResult run_once(const std::vector<std::string>& command,
                        const std::vector<std::pair<std::string, std::string>>& environment) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return {};
+  folder_of_sessions();  // of this process, which removes it
   const pid_t pid = ::fork();
   if (pid == 0) become(command, environment, ends[1]);
   ::close(ends[1]);
