@@ -28,6 +28,11 @@ if(CAPSTAN_SANITIZE)
       # and the preset ubsan checks types of objects.
       add_compile_options(-fno-sanitize=object-size,vptr,function)
     endif()
+    if(CAPSTAN_SANITIZE MATCHES "thread")
+      # Libraries that programs load call them, and clang exports neither.
+      add_link_options(-Wl,--export-dynamic-symbol=__tsan_ignore_thread_begin
+                       -Wl,--export-dynamic-symbol=__tsan_ignore_thread_end)
+    endif()
     # Warnings in libstdc++'s own code for std::stable_sort.
     add_compile_options(-Wno-deprecated-declarations)
   endif()
