@@ -20,8 +20,8 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 
 /// Starts a job that hangs in this way, and ends it when `ps` names somebody who keeps it waiting.
-/// Returns the job as ps has it then.
-json seen_of_job_that(const std::string& how) {
+/// Returns the job as ps has it then. Before it ends, `then` runs for its first $PROCESS.
+json seen_of_job_that(const std::string& how, const std::string& then = "true") {
   const std::string token = fmt::format("ps-{}-{}", ::getpid(), how);
   const std::string script =
       "\"$CAPSTAN\" run -n 3 --grace 0.1 -- \"$WORKER\" hang \"$HOW\" \"$TOKEN\" >/dev/null 2>&1 & "
@@ -34,10 +34,13 @@ json seen_of_job_that(const std::string& how) {
       "esac; "
       "done; "
       "seen=$(\"$CAPSTAN\" ps --json); "  // the first look may have begun before the last rank came
+      "own=${seen#*\"$TOKEN\"}; own=${own#*'\"process\": '}; PROCESS=${own%%,*} bash -c \"$THEN\"; "
       "kill -TERM $job; wait $job; echo \"$seen\"";
-  const auto result = run_command(
-      {"bash", "-c", script},
-      {{"CAPSTAN", CAPSTAN_PROGRAM}, {"WORKER", WORKER_PROGRAM}, {"HOW", how}, {"TOKEN", token}});
+  const auto result = run_command({"bash", "-c", script}, {{"CAPSTAN", CAPSTAN_PROGRAM},
+                                                           {"WORKER", WORKER_PROGRAM},
+                                                           {"HOW", how},
+                                                           {"TOKEN", token},
+                                                           {"THEN", then}});
   const json all =
       json::parse(result.output.substr(std::min(result.output.find('['), result.output.size())),
                   nullptr, false);
@@ -93,6 +96,46 @@ TEST(Ps, RefusesAProcessThatIsInNoJob) {
   const auto result = run_command({CAPSTAN_PROGRAM, "ps", fmt::to_string(::getpid())});
   EXPECT_EQ(result.status, 2) << result.output;
   EXPECT_THAT(result.output, HasSubstr("is no rank of a job that can be read"));
+}
+
+/// Reads what Python has stored.
+json unpickled(const std::string& path) {
+  const auto result = run_command(
+      {"python3", "-c",
+       "import json, pickle, sys; print(json.dumps(pickle.load(open(sys.argv[1], 'rb'))))", path});
+  EXPECT_EQ(result.status, 0) << result.output;
+  return json::parse(result.output, nullptr, false);
+}
+
+/// Rank 1 is two calls behind, of one of which it knows nothing: what PyTorch's analyser looks for.
+TEST(FlightRecords, HaveTheLastCallsOfEveryRank) {
+  if (!may_read_others()) GTEST_SKIP() << "kernel.yama.ptrace_scope keeps users from it";
+  const test::TemporaryFolder folder;
+  const std::string records = folder / "records";
+  const json job = seen_of_job_that(
+      "sleeps", fmt::format("$CAPSTAN ps $PROCESS --flight-record {} >/dev/null", records));
+  ASSERT_FALSE(job.is_null());
+  std::vector<json> last;
+  for (int rank = 0; rank < 3; ++rank) {
+    const json record = unpickled(fmt::format("{}/capstan_trace_rank_{}", records, rank));
+    ASSERT_FALSE(record.is_discarded());
+    EXPECT_EQ(record["pg_config"]["0"]["ranks"], "[0, 1, 2]");
+    EXPECT_EQ(record["entries"].size(), record["entries"].back()["record_id"]) << record;
+    last.push_back(record["entries"].back());
+  }
+  for (const int rank : {0, 2}) {
+    EXPECT_EQ(last.at(rank)["profiling_name"], "nccl:barrier");
+    EXPECT_EQ(last.at(rank)["state"], "started");
+    EXPECT_EQ(last.at(rank)["record_id"], last[1]["record_id"].get<int>() + 1);
+  }
+  EXPECT_EQ(last[1]["state"], "completed");
+#ifdef PYTORCH_PYTHON
+  const auto analysis =
+      run_command({PYTORCH_PYTHON, "-m", "torch.distributed.flight_recorder.fr_trace", records});
+  EXPECT_EQ(analysis.status, 0) << analysis.output;
+  EXPECT_THAT(analysis.output, HasSubstr("Not all ranks joining collective"));
+  EXPECT_THAT(analysis.output, HasSubstr("missing ranks: {1}"));
+#endif
 }
 
 /// Without being asked, at a tenth of the time-out: one line of the whole job.

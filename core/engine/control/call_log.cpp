@@ -41,6 +41,13 @@ bool is_whole(std::uint64_t call, const CallMark& mark, const CallRecord& record
 
 }  // namespace
 
+std::optional<CallMark> read(const CallRecord& record) {
+  const std::uint64_t call = record.call.load(std::memory_order_acquire);
+  const CallMark mark = mark_in(record);
+  if (call == 0 || !is_whole(call, mark, record)) return std::nullopt;
+  return mark;
+}
+
 CallLog::CallLog(Peers& peers)
     : peers_(peers),
       segment_(peers.own_segment()),

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "capstan/by_rank.hpp"
@@ -27,6 +28,9 @@ struct PeerBuffer {
   /// The owner is about to move the buffer, which will have an address again.
   bool moves() const { return address == 0; }
 };
+
+/// The call in a record; empty where there is none, or while it is being written.
+std::optional<CallMark> read(const CallRecord& record);
 
 /// Publishes the calls of this rank, and compares them with the calls of its peers: ranks that make
 /// different calls get an error instead of a wrong result or a hang.

@@ -176,6 +176,21 @@ bool has_details(const CallMark& mark) {
          mark.root >> user_shift != 0;
 }
 
+std::optional<Call> call_of(const CallMark& mark) {
+  const std::uint64_t collective = field_of(mark, collective_shift),
+                      type = field_of(mark, type_shift), op = field_of(mark, op_shift);
+  if (collective >= all_collectives().size() || type >= all_data_types().size() ||
+      op >= all_reduce_ops().size() || purpose_of(mark) > Purpose::lengths)
+    return std::nullopt;
+  Call call{.collective = all_collectives()[collective],
+            .type = all_data_types()[type],
+            .op = all_reduce_ops()[op],
+            .shape = {.root = static_cast<int>(mark.root & 0xffff'ffff)},
+            .purpose = purpose_of(mark)};
+  if (!has_counts(call.collective)) call.shape.count = Elements{mark.count};
+  return call;
+}
+
 std::string to_string(const Call& call) {
   CallDetails details;
   if (call.user) details.operation = call.user->name;

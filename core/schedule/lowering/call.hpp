@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "capstan/collective.hpp"
@@ -96,6 +97,10 @@ struct CallDetails {
 
 /// Whether a mark has details.
 bool has_details(const CallMark& mark);
+
+/// The call that a mark stands for, without what a mark has a digest of: several counts, the shape
+/// of a tensor, a user's operation. Empty for a mark that this version does not know.
+std::optional<Call> call_of(const CallMark& mark);
 
 /// "all_reduce(1000 x f32, sum)", "broadcast(8 x i32, root 2)", "split()".
 std::string to_string(const Call& call);

@@ -9,6 +9,7 @@
 #include "capstan/error.hpp"
 #include "core/tools/cli/commands.hpp"
 #include "core/tools/cli/options.hpp"
+#include "core/tools/cli/ps/flight_record.hpp"
 #include "core/tools/cli/ps/report.hpp"
 #include "core/tools/launcher/complain.hpp"
 #include "perf/measure/folded.hpp"
@@ -18,7 +19,7 @@ namespace {
 
 struct PsOptions {
   std::vector<int> processes;
-  std::string json;
+  std::string json, flight_record;
 };
 
 constexpr const char* ps_footer =
@@ -38,7 +39,8 @@ constexpr const char* ps_footer =
     "Examples:\n"
     "  capstan ps\n"
     "  capstan ps 4711           the job of this process\n"
-    "  capstan ps --json\n";
+    "  capstan ps --json\n"
+    "  capstan ps 4711 --flight-record records && torchfrtrace records\n";
 
 bool contains(const Job& job, int process) {
   return std::ranges::any_of(job.here, [process](const RankInJob& rank) {
@@ -83,10 +85,16 @@ void run_ps(const PsOptions& options) {
                     found.forbidden),
         perf::line_width()));
   select(found.jobs, options.processes);
+  if (!options.flight_record.empty() && found.jobs.size() != 1)
+    throw InvalidArgument(
+        fmt::format("--flight-record is of one job, and {} run here: name a process of it, as "
+                    "`capstan ps` shows",
+                    found.jobs.size()));
   auto document = nlohmann::json::array();
   for (std::size_t i = 0; i < found.jobs.size(); ++i) {
     const SeenJob seen = look_at(found.jobs[i], time);
     document.push_back(to_json(seen));
+    if (!options.flight_record.empty()) write_flight_records(seen, options.flight_record);
     if (prints_text(options.json))
       fmt::print("{}{}", i > 0 ? "\n" : "", to_text(seen, perf::line_width()));
   }
@@ -104,6 +112,12 @@ void add_ps_command(CLI::App& app, int& status) {
   command->add_option("process", options->processes, "Only the jobs of these processes")
       ->check(CLI::PositiveNumber);
   add_json_option(*command, options->json);
+  command
+      ->add_option(
+          "--flight-record", options->flight_record,
+          "Write the last 256 calls of each rank to this folder, as PyTorch's flight recorder "
+          "does: `torchfrtrace FOLDER` tells which rank left the others")
+      ->type_name("FOLDER");
   command->footer(ps_footer);
   command->callback([options, &status] {
     run_ps(*options);

@@ -8,6 +8,7 @@
 #include <optional>
 #include <thread>
 
+#include "core/engine/control/call_log.hpp"
 #include "core/engine/control/rank_names.hpp"
 #include "core/engine/run/diagnosis.hpp"
 
@@ -38,10 +39,13 @@ class Watched {
   const Wait& wait() const { return wait_; }
   bool moves() const { return moves_; }
   std::uint64_t finished() const { return control_ ? control_->finished.calls.load() : 0; }
-  const CallRecord* last_call() const {
-    if (!control_) return nullptr;
-    return std::ranges::max_element(control_->calls, {},
-                                    [](const CallRecord& call) { return call.call.load(); });
+  std::vector<SeenCall> calls() const {
+    std::vector<SeenCall> calls;
+    if (!control_) return calls;
+    for (const CallRecord& record : control_->calls)
+      if (const auto mark = read(record)) calls.push_back({record.call.load(), *mark});
+    std::ranges::sort(calls, {}, &SeenCall::number);
+    return calls;
   }
 
  private:
@@ -52,19 +56,16 @@ class Watched {
   bool moves_ = false;
 };
 
-CallMark mark_in(const CallRecord& record) {
-  return {record.signature.load(), record.count.load(), record.root.load(), record.tensor.load()};
-}
-
 SeenRank rank_of(const Watched& watched, std::chrono::milliseconds time) {
   const RankInJob& rank = watched.rank();
   SeenRank seen{.rank = rank.member.rank,
                 .process = rank.process,
                 .state = rank.process ? state_of(rank.process) : '\0',
-                .finished = watched.finished()};
-  if (const CallRecord* const last = watched.last_call(); last && last->call.load() > 0) {
-    seen.begun = last->call.load();
-    seen.call = to_string(mark_in(*last));
+                .finished = watched.finished(),
+                .calls = watched.calls()};
+  if (!seen.calls.empty()) {
+    seen.begun = seen.calls.back().number;
+    seen.call = to_string(seen.calls.back().mark);
   }
   seen.begun = std::max(seen.begun, seen.finished);
   RankView& view = seen.view;

@@ -6,9 +6,16 @@
 #include <vector>
 
 #include "core/engine/control/wait_graph.hpp"
+#include "core/schedule/lowering/call.hpp"
 #include "core/tools/cli/ps/find_jobs.hpp"
 
 namespace capstan::cli {
+
+/// A call of the world.
+struct SeenCall {
+  std::uint64_t number = 0;  ///< from 1
+  CallMark mark{};
+};
 
 /// A rank as it can be seen from outside.
 struct SeenRank {
@@ -16,6 +23,7 @@ struct SeenRank {
   char state = 0;                         ///< see state_of(); 0: the process is gone
   std::uint64_t begun = 0, finished = 0;  ///< numbers of the last calls of the world
   std::string call{};                     ///< the last one
+  std::vector<SeenCall> calls{};          ///< the last ones, in their order
   RankView view{};
 };
 
