@@ -58,6 +58,54 @@ TEST(NestedLaunch, OneRankOfOneLauncherAndOneOfManyOfAnotherIsAContradiction) {
       << "torchrun is the innermost launcher";
 }
 
+/// Every launcher's only rank, with traces of every other launcher's job of several.
+TEST(NestedLaunch, TheOnlyRankOfOneLaunchIsNoWorldOfOneInsideAnother) {
+  const std::vector<std::pair<Variables, std::string>> traces{
+      {{{"MV2_COMM_WORLD_RANK", "0"}, {"MV2_COMM_WORLD_SIZE", "2"}}, "MV2_COMM_WORLD_SIZE=2"},
+      {{{"FLUX_TASK_RANK", "0"}, {"FLUX_JOB_SIZE", "2"}}, "FLUX_JOB_SIZE=2"},
+      {{{"HOROVOD_RANK", "0"}, {"HOROVOD_SIZE", "2"}}, "HOROVOD_SIZE=2"},
+      {{{"PALS_RANKID", "1"}}, "PALS_RANKID=1"},
+      {{{"GROUP_RANK", "0"}, {"GROUP_WORLD_SIZE", "2"}}, "GROUP_WORLD_SIZE=2"}};
+  Variables torch_of_one{{"RANK", "0"},
+                         {"WORLD_SIZE", "1"},
+                         {"LOCAL_RANK", "0"},
+                         {"LOCAL_WORLD_SIZE", "1"},
+                         {"MASTER_ADDR", "127.0.0.1"},
+                         {"MASTER_PORT", "29500"}};
+  auto outer = of_one_rank;
+  outer.emplace("torchrun", torch_of_one);
+  for (const auto& [launcher, variables] : outer) {
+    EXPECT_EQ(detect(variables).size, 1) << launcher;
+    for (const auto& [trace, named] : traces)
+      EXPECT_THAT(complaint(with(variables, trace)), HasSubstr(named)) << launcher;
+    if (launcher == "torchrun") continue;
+    EXPECT_THAT(complaint(with(variables, {{"LOCAL_RANK", "0"}, {"WORLD_SIZE", "2"}})),
+                HasSubstr("WORLD_SIZE=2"))
+        << launcher;
+  }
+  EXPECT_EQ(detect(with(of_one_rank.at("Open MPI"), {{"PMIX_RANK", "0"}})).size, 1);
+  EXPECT_EQ(detect(with(open_mpi, with(torch_of_one, {{"TORCHELASTIC_RUN_ID", "7"},
+                                                      {"OMPI_COMM_WORLD_LOCAL_RANK", "2"},
+                                                      {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
+                                                      {"PMIX_RANK", "2"}})))
+                .size,
+            1)
+      << "torchrun is the innermost launcher";
+}
+
+TEST(NestedLaunch, TorchsVariablesOfAnotherPlaceAreAContradiction) {
+  const Variables other{
+      {"RANK", "3"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "1234"}};
+  EXPECT_THAT(complaint(with(mpich, other)),
+              AllOf(HasSubstr("MPICH has started this process as rank 1 of 2"),
+                    HasSubstr("RANK and WORLD_SIZE say rank 3 of 4"), HasSubstr("unset")));
+  EXPECT_THAT(complaint(with(open_mpi, other)), HasSubstr("rank 2 of 4"));
+  for (const Variables& same :
+       {Variables{{"RANK", "2"}, {"WORLD_SIZE", "4"}},
+        Variables{{"RANK", "0"}, {"WORLD_SIZE", "1"}}, Variables{{"RANK", "3"}}})
+    EXPECT_EQ(detect(with(open_mpi, same)).size, 4);
+}
+
 TEST(NestedLaunch, TracesOfUnknownLaunchersAreNotAWorldOfOne) {
   const std::vector<std::pair<Variables, std::string>> traces{
       {{{"PMIX_RANK", "0"}, {"PMIX_NAMESPACE", "prterun-1@1"}}, "PMIX_RANK=0"},
@@ -70,6 +118,9 @@ TEST(NestedLaunch, TracesOfUnknownLaunchersAreNotAWorldOfOne) {
       {{{"JSM_NAMESPACE_RANK", "0"}}, "JSM_NAMESPACE_RANK=0"},
       {{{"HOROVOD_RANK", "0"}, {"HOROVOD_SIZE", "4"}}, "HOROVOD_SIZE=4"},
       {{{"WORLD_SIZE", "2"}}, "WORLD_SIZE=2"},
+      {{{"WORLD_SIZE", " +2 "}, {"LOCAL_RANK", "0"}}, "WORLD_SIZE=2"},
+      {{{"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "2"}}, "SLURM_STEP_NUM_TASKS=2"},
+      {{{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "2"}}, "SLURM_STEP_NUM_TASKS=2"},
       {{{"WORLD_SIZE", "2"}, {"LOCAL_RANK", "0"}}, "WORLD_SIZE=2"},
       {{{"RANK", "3"}}, "RANK=3"},
       {{{"LOCAL_RANK", "1"}}, "LOCAL_RANK=1"},
@@ -88,6 +139,8 @@ TEST(NestedLaunch, TracesOfUnknownLaunchersAreNotAWorldOfOne) {
         Variables{{"SLURM_PROCID", "0"}, {"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "4"}},
         Variables{{"RANK", "first"}, {"LOCAL_RANK", ""}}})
     EXPECT_EQ(detect(alone).size, 1);
+  EXPECT_EQ(detect({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"SLURM_STEP_ID", "0"}}).size, 2)
+      << "no task of Slurm's, but a rank of mpirun's inside of a step";
 }
 
 }  // namespace

@@ -3,8 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
+#include <string_view>
 
 #include "capstan/error.hpp"
 
@@ -37,18 +39,24 @@ constexpr std::array traces{
     Trace{"torchrun", "GROUP_RANK", "GROUP_WORLD_SIZE", false},
     Trace{"torchrun", "ROLE_RANK", "ROLE_WORLD_SIZE", false},
     // A batch script has SLURM_PROCID=0, too, and the numbers of the tasks that it may start.
-    Trace{"Slurm", "SLURM_PROCID", nullptr, false}, Trace{"Slurm", "SLURM_LOCALID", nullptr, false},
+    Trace{"Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", false},
+    Trace{"Slurm", "SLURM_LOCALID", nullptr, false},
     Trace{"Cray PALS", "PALS_LOCAL_RANKID", nullptr}};
 
-/// Empty if the variable is missing or holds anything but a whole number.
+/// Empty if the variable is missing or holds anything but a whole number, between blanks or not.
 std::optional<int> number(const Environment& environment, const char* name) {
-  const auto text = name ? environment(name) : std::nullopt;
-  int value = 0;
-  if (!text) return std::nullopt;
-  const char* const end = text->data() + text->size();
-  const auto [stop, error] = std::from_chars(text->data(), end, value);
+  const auto value = name ? environment(name) : std::nullopt;
+  if (!value) return std::nullopt;
+  constexpr std::string_view blanks = " \t\r\n";
+  std::string_view text = *value;
+  text.remove_prefix(std::min(text.find_first_not_of(blanks), text.size()));
+  text = text.substr(0, text.find_last_not_of(blanks) + 1);
+  if (text.starts_with('+')) text.remove_prefix(1);
+  int result = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, result);
   if (error != std::errc{} || stop != end) return std::nullopt;
-  return value;
+  return result;
 }
 
 [[noreturn]] void refuse(const Trace& trace, const char* variable, int value) {
@@ -63,14 +71,28 @@ std::optional<int> number(const Environment& environment, const char* name) {
       variable));
 }
 
+/// Whether the trace is of a launch that is known. Slurm's inside of mpirun is of the step that
+/// started mpirun, and PMIx serves the ranks of several launchers.
+bool is_explained(const Trace& trace, std::span<const Launch> launches) {
+  const std::string_view launcher = trace.launcher, variable = trace.rank;
+  if (launches.empty() || launcher == "torchrun") return false;
+  if (launcher == "Slurm") return true;
+  return std::ranges::any_of(launches, [&](const Launch& launch) {
+    return launch.launcher == launcher || (variable == "PMIX_RANK" && launch.size > 1);
+  });
+}
+
 }  // namespace
 
-void refuse_half_known(const Environment& environment) {
+void refuse_half_known(const Environment& environment, std::span<const Launch> launches) {
+  const bool launched = !launches.empty();
   for (const Trace& trace : traces) {
+    if (is_explained(trace, launches)) continue;
     const auto rank = number(environment, trace.rank), size = number(environment, trace.size);
     if (size && *size > 1) refuse(trace, trace.size, *size);
     if (rank && *rank > 0) refuse(trace, trace.rank, *rank);
-    if (rank && !size && trace.rank_tells_of_a_launcher) refuse(trace, trace.rank, *rank);
+    if (rank && !size && !launched && trace.rank_tells_of_a_launcher)
+      refuse(trace, trace.rank, *rank);
   }
 }
 

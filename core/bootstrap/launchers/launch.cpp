@@ -176,7 +176,8 @@ std::optional<Launch> from_open_mpi(const Variables& variables) {
 
 std::optional<Launch> from_mpich(const Variables& variables) {
   if (!variables.has(mpich_names.rank) && !variables.has(mpich_names.size)) return std::nullopt;
-  const bool by_srun = variables.has("SLURM_STEP_ID") && !variables.has(mpich_names.local_rank);
+  const bool by_srun = variables.has("SLURM_STEP_ID") && variables.has("SLURM_PROCID") &&
+                       !variables.has(mpich_names.local_rank);
   if (by_srun) return std::nullopt;
   Launch launch = read(variables, mpich_names);
   // The process that starts the ranks differs between hosts.
@@ -315,6 +316,19 @@ Launch innermost(const std::vector<Launch>& launches) {
   return first;
 }
 
+/// Refuses torch's variables that name another place among several ranks: nothing tells whether
+/// they are of a program that this rank has started, or of one that started the launcher.
+void require_same_place(const Launch& launch, const Variables& variables) {
+  if (launch.launcher == torchrun_names.launcher) return;
+  const auto rank = parse_count(variables.text(torchrun_names.rank).value_or(""));
+  const auto size = parse_count(variables.text(torchrun_names.size).value_or(""));
+  if (!rank || !size || *size <= 1 || (*rank == launch.rank && *size == launch.size)) return;
+  throw InvalidArgument(fmt::format(
+      "{} has started this process as rank {} of {}, and RANK and WORLD_SIZE say rank {} of {}: "
+      "unset the variables of the one that does not count",
+      launch.launcher, launch.rank, launch.size, *rank, *size));
+}
+
 std::optional<std::string> variable(const char* name) {
   const char* value = std::getenv(name);
   if (!value) return std::nullopt;
@@ -353,12 +367,19 @@ Launch detect_launch(const Environment& environment) {
     store_is_launchers = store_is_launchers || launch->launcher == capstan_names.launcher;
     if (!store_is_launchers)
       if (auto store = named_store(variables, false)) launch->store = std::move(store);
-    if (launch->size > 1 && launches.empty()) return *launch;
+    if (launch->size > 1 && launches.empty()) {
+      require_same_place(*launch, variables);
+      return *launch;
+    }
     launches.push_back(std::move(*launch));
   }
-  if (!launches.empty()) return innermost(launches);
-  refuse_half_known(environment);
-  return alone(variables);
+  if (launches.empty()) {
+    refuse_half_known(environment);
+    return alone(variables);
+  }
+  Launch launch = innermost(launches);
+  if (launch.size == 1) refuse_half_known(environment, launches);
+  return launch;
 }
 
 }  // namespace capstan
