@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
+#include <latch>
 #include <new>
 #include <set>
 
@@ -181,6 +183,30 @@ TEST_P(Abort, IsSafeFromAnyThread) {
       for (auto& other : others) other.join();
       EXPECT_THAT(text_of(world.async_error()), HasSubstr(reason));
     });
+}
+
+/// The rank that has aborted stays: what ends the others is its word alone.
+TEST_P(Abort, EndsProbesOfOthers) {
+  const std::vector<std::function<void(Communicator&)>> ways{
+      [](Communicator& world) { world.probe(1, 7); }, [](Communicator& world) { world.probe(); },
+      [](Communicator& world) {
+        while (!world.try_probe(1, 7)) std::this_thread::yield();
+      },
+      [](Communicator& world) {
+        while (!world.try_probe()) std::this_thread::yield();
+      }};
+  for (const auto& probe : ways) {
+    std::latch ended{1};
+    on_threads(2, settings(), [&](Communicator& world) {
+      if (world.rank() == 0) {
+        EXPECT_THAT(text_of_aborted([&] { probe(world); }), HasSubstr(reason));
+        ended.count_down();
+      } else {
+        world.abort(reason);
+        ended.wait();
+      }
+    });
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Hosts, Abort, ::testing::Values(0, 2),

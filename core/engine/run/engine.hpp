@@ -223,6 +223,7 @@ class Engine {
   std::vector<Rank> dead_peers();
   bool watch_others();
   class ToldProbe;
+  void adopt_failures();
   std::exception_ptr check_probe(const Messages::MessageTransfer& wanted, Time now, Time began);
   std::optional<MessageInfo> look_for_message(int source, int tag);
   Rank world_rank(Rank rank) const { return Rank{world_ranks_[rank]}; }

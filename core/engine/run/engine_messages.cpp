@@ -91,10 +91,23 @@ MessageInfo Engine::wait_for_message(int source, int tag, const std::function<vo
   return *found;
 }
 
+/// A probe is no operation that check() looks after: what ends the communicator on another rank
+/// ends it, too. Throws the failure.
+void Engine::adopt_failures() {
+  try {
+    receive_from_hosts();
+    watchdog_.check_aborts();
+  } catch (const Error& error) {
+    fail(Failure::of(error));
+  }
+  if (failure_) failure_->raise();
+}
+
 /// The error of a probe whose source is gone, or that has waited too long.
 std::exception_ptr Engine::check_probe(const Messages::MessageTransfer& wanted, Time now,
                                        Time began) {
   const Progress::Lock lock{*progress_};
+  adopt_failures();
   Judge judge{*this, now};
   if (auto error = judge.lost_probe(wanted)) return error;
   return judge.late(wanted, Rank{wanted.peer}, now - began);
@@ -108,6 +121,7 @@ std::optional<MessageInfo> Engine::probe(int source, int tag) {
   const Progress::Lock lock{*progress_};
   if (now < next_probe_check_) return found;
   next_probe_check_ = now + probe_interval;
+  adopt_failures();
   const auto error = Judge{*this, now}.lost_probe({.peer = source, .tag = tag});
   if (!error) return found;
   messages_.advance();
