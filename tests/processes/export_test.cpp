@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "capstan/collective.hpp"
 #include "tests/processes/folder.hpp"
 
 namespace capstan {
@@ -40,6 +41,20 @@ TEST(Export, BytesAreThoseOfTheLargestBuffer) {
               HasSubstr("4 ranks, 8 elements"));
   EXPECT_THAT(folder.run("capstan export all_reduce --bytes 7 -f text").output,
               HasSubstr("--bytes 7: it is no multiple of the 4 bytes of f32"));
+  for (const Collective collective : all_collectives()) {
+    const std::string name{name_of(collective)};
+    for (const char* size : {"", " --bytes 48"}) {
+      const auto result =
+          folder.run(fmt::format("capstan export {} -n 3{} > {}.json && "
+                                 "capstan verify {}.json",
+                                 name, size, name, name));
+      EXPECT_EQ(result.status, 0) << name << size << result.output;
+    }
+    if (has_counts(collective))
+      EXPECT_THAT(folder.run("tr -d ' \\n' < " + name + ".json").output,
+                  HasSubstr("\"counts\":[4,4,4"))
+          << name;
+  }
 }
 
 TEST(Export, RefusesWhatCannotBeWritten) {
@@ -50,6 +65,8 @@ TEST(Export, RefusesWhatCannotBeWritten) {
     return result.output;
   };
   EXPECT_THAT(refused("gossip"), HasSubstr("'gossip' is no file, and none of barrier"));
+  EXPECT_THAT(refused("all_gather --count 18446744073709551615"), HasSubstr("--count"));
+  EXPECT_THAT(refused("all_reduce --count=-1"), HasSubstr("--count"));
   EXPECT_THAT(refused("all_reduce -a gossip"), HasSubstr("choose one of flat"));
   EXPECT_THAT(refused("all_reduce --root 1"), HasSubstr("all_reduce has no root"));
   EXPECT_THAT(refused("broadcast --root 4"), HasSubstr("there are 4 ranks"));

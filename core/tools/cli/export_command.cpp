@@ -41,6 +41,7 @@ DataType type_of(const ExportCommand& command) {
 Elements count_of(const ExportCommand& command, Collective collective, int ranks) {
   if (command.count) return Elements{*command.count};
   const bool blocks =
+      has_counts(collective) ||
       Contract{collective, Shape{.count = Elements{1}}, ranks}.extent() > Elements{1};
   const auto p = static_cast<std::uint64_t>(ranks);
   if (command.bytes.empty()) return Elements{blocks ? 4 : 4 * p};
@@ -133,9 +134,11 @@ void add_sizes(CLI::App& command, ExportCommand& options) {
           "Ranks on several hosts: 2x3 (two of three ranks each), or the host of each rank, "
           "such as 0,0,1")
       ->excludes(ranks);
-  auto* count = command.add_option("--count", options.count,
-                                   "Elements: of the whole buffer (broadcast, reduce, all_reduce, "
-                                   "scans) or of one rank's block; 4 per rank if left out");
+  auto* count = command
+                    .add_option("--count", options.count,
+                                "Elements: of the whole buffer (broadcast, reduce, all_reduce, "
+                                "scans) or of one rank's block; 4 per rank if left out")
+                    ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 40));
   command.add_option("-b,--bytes", options.bytes, "Bytes of the largest buffer instead")
       ->excludes(count);
   command.add_option("--root", options.root, "The root, where there is one")
