@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "capstan/deadline.hpp"
+#include "capstan/memory_kind.hpp"
 #include "capstan/quantity.hpp"
 
 namespace capstan {
@@ -38,9 +39,6 @@ struct Link {
   /// The peer's stores to its segment are visible here without a push.
   bool mapped = false;
 };
-
-/// Where memory lies.
-enum class MemoryKind : std::uint8_t { host, device };
 
 /// Memory that a peer may read by Transport::start_read() as long as this lives. Not thread-safe.
 class ExposedMemory {

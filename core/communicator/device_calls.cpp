@@ -13,7 +13,6 @@
 #include "core/engine/run/engine.hpp"
 #include "core/platform/device/at_place.hpp"
 #include "core/platform/device/relaxed_capture.hpp"
-#include "core/schedule/selection/selector.hpp"
 
 namespace capstan {
 namespace {
@@ -25,29 +24,6 @@ using kernels::device::ProgramArguments;
 constexpr Bytes shortest_block{16 << 10}, longest_block{4 << 20};
 /// Packets need no signals: a word for each thread of a lane is enough.
 constexpr Bytes shortest_of_packets{4 << 10};
-
-struct LinkLimits {
-  /// Packets need no fence, but take twice the memory, and each rank reads those of all: they are
-  /// faster while the buffers of all ranks together are no longer than this.
-  Bytes packets;
-  /// A step takes a lane microseconds, whatever it moves: up to this much the fewest steps are
-  /// fastest.
-  Bytes fewest_steps;
-};
-/// In the memory of one device as measured (lab notebook, ranks-on-one-gpu). Over links they are
-/// estimates: NVLink moves some 300 GB/s and PCIe 30, a step takes some 5 us, and readers poll
-/// packets across the link.
-constexpr LinkLimits limits_over(DeviceLink link) {
-  switch (link) {
-    case DeviceLink::memory:
-      return {.packets = Bytes{512 << 10}, .fewest_steps = Bytes{4 << 20}};
-    case DeviceLink::direct:
-      return {.packets = Bytes{16 << 10}, .fewest_steps = Bytes{256 << 10}};
-    case DeviceLink::bus:
-      break;
-  }
-  return {.packets = Bytes{16 << 10}, .fewest_steps = Bytes{32 << 10}};
-}
 
 PlanLimits plan_limits(const Call& call, Protocol protocol, int ranks, int lanes) {
   const Bytes of_lane{call.extent(ranks).value() / static_cast<std::uint64_t>(lanes)};
@@ -92,49 +68,6 @@ void compare(const std::vector<KernelAnswer>& all) {
                       all[0].call.view(), rank, all[rank].call.view()));
 }
 
-void keep_fewest_steps(std::vector<Candidate>& candidates, const Hosts& hosts, const Shape& shape) {
-  const auto steps = [&](const Candidate& each) {
-    return cost_of(*each.algorithm, hosts, shape, 1 << 8).steps;
-  };
-  const auto fewest = std::ranges::min_element(candidates, {}, steps);
-  if (fewest == candidates.end()) return;
-  const double least = steps(*fewest);
-  std::erase_if(candidates, [&](const Candidate& each) { return steps(each) > least; });
-}
-
-bool runs_on_devices(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts,
-                     const Call& call) {
-  if (in_packets(protocol)) return fits_packets(algorithm, protocol, hosts, call, device_slots);
-  return protocol == Protocol::staged;
-}
-
-Protocol protocol_for(const Algorithm& algorithm, const Call& call, const Hosts& hosts,
-                      Bytes worth_packets) {
-  const int ranks = hosts.ranks();
-  if (ranks == 1 || call.extent(ranks) * static_cast<std::uint64_t>(ranks) > worth_packets)
-    return Protocol::staged;
-  // Several readers share packets, which are then written once.
-  const auto packets = ranks > 2 ? Protocol::shared_inline_packets : Protocol::inline_packets;
-  return runs_on_devices(algorithm, packets, hosts, call) ? packets : Protocol::staged;
-}
-
-/// The algorithm of the first rule that it can follow, in the rule's protocol if that is possible.
-std::optional<Choice> ruled(const AlgorithmRules& rules, const Call& call, const Hosts& hosts,
-                            SumOrder order, Bytes worth_packets) {
-  const RuledCall asked = ruled_call(call, hosts);
-  for (const AlgorithmRules::Rule& rule : rules.all()) {
-    const Algorithm& algorithm = *rule.algorithm;
-    if (!rule.matches(asked) || obstacle(algorithm, hosts, order) != Obstacle::none) continue;
-    const bool possible = rule.protocol && runs_on_devices(algorithm, *rule.protocol, hosts, call);
-    return Choice{
-        .algorithm = &algorithm,
-        .protocol = possible ? *rule.protocol : protocol_for(algorithm, call, hosts, worth_packets),
-        .reason = "asked for by a rule",
-        .times_shorter = possible || !rule.protocol ? rule.times_shorter : 1};
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 bool suits_devices(const Request& request) {
@@ -145,32 +78,9 @@ bool suits_devices(const Request& request) {
          supports(request.type, request.reducer.op());
 }
 
-Choice choice_on_devices(const Call& call, int ranks, DeviceLink link, const AlgorithmRules& rules,
-                         Reproducible promise) {
-  const LinkModel model;  // in which no rank reads buffers of others
-  const SumOrder order = needed_order(call, promise);
-  const Hosts hosts{ranks};
-  const LinkLimits limits = limits_over(link);
-  if (auto choice = ruled(rules, call, hosts, order, limits.packets)) return *std::move(choice);
-  std::vector<Candidate> candidates = candidates_for(call, hosts, order, model);
-  std::erase_if(candidates, [](const Candidate& each) { return in_packets(each.protocol); });
-  if (call.extent(ranks) <= limits.fewest_steps) keep_fewest_steps(candidates, hosts, call.shape);
-  const Candidate best = best_of(candidates);
-  if (!best.algorithm)
-    throw InvalidArgument(fmt::format("no algorithm runs {} on devices", to_string(call)));
-  return {.algorithm = best.algorithm,
-          .protocol = protocol_for(*best.algorithm, call, hosts, limits.packets)};
-}
-
-DeviceCalls::DeviceCalls(Communicator& ranks, DeviceGroup& group, const Settings& settings)
-    : ranks_(ranks),
-      group_(group),
-      rules_(rules_of(settings, Hosts{ranks.size()})),
-      proofs_(proofs_of(settings)) {}
-
-Choice DeviceCalls::choice(const Call& call) const {
-  return choice_on_devices(call, ranks_.size(), group_.link(), rules_, proofs_.reproducible);
-}
+DeviceCalls::DeviceCalls(Communicator& ranks, DeviceGroup& group, SelectionContext selection,
+                         const Settings& settings)
+    : ranks_(ranks), group_(group), choices_(std::move(selection)), proofs_(proofs_of(settings)) {}
 
 DeviceCalls::Kind DeviceCalls::find(const Call& call) const {
   const auto known = known_.find(call);
@@ -211,7 +121,7 @@ const DeviceCalls::Kernel& DeviceCalls::kernel(const Call& call) {
 }
 
 std::shared_ptr<DeviceCallKind> DeviceCalls::make(const Call& call, void* kernel) {
-  const Choice choice = this->choice(call);
+  const Choice choice = choices_.choice(call);
   const Plan plan = this->plan(call, choice);
   const DeviceProgram program{plan, ranks_.size()};
   const auto lanes = static_cast<std::uint64_t>(group_.lanes());

@@ -15,20 +15,13 @@
 #include "core/engine/run/plan_cache.hpp"
 #include "core/schedule/custom/proven_plans.hpp"
 #include "core/schedule/lowering/plan.hpp"
-#include "core/schedule/selection/rules.hpp"
+#include "core/schedule/selection/kept_choices.hpp"
 
 namespace capstan {
 
 /// Whether kernels can run such calls at all: equal counts on all ranks, an operation that devices
 /// have. A pure function of what is the same on all ranks.
 bool suits_devices(const Request& request);
-
-/// How such a call runs on devices that reach each other over such links: by the first rule that an
-/// algorithm of devices can follow; else in packets where it is short, and staged otherwise. A pure
-/// function.
-Choice choice_on_devices(const Call& call, int ranks, DeviceLink link,
-                         const AlgorithmRules& rules = {},
-                         Reproducible promise = Reproducible::run);
 
 /// Calls of one kind, made ready for this rank's device.
 struct DeviceCallKind {
@@ -58,8 +51,8 @@ class DeviceCalls {
  public:
   using Kind = std::shared_ptr<const DeviceCallKind>;
 
-  /// Throws what rules_of() throws.
-  DeviceCalls(Communicator& ranks, DeviceGroup& group, const Settings& settings);
+  DeviceCalls(Communicator& ranks, DeviceGroup& group, SelectionContext selection,
+              const Settings& settings);
 
   /// Collective at the first call of a type and operation. Throws Mismatch where ranks make
   /// different calls then, AlgorithmRefused, SystemError, and what calls of a communicator throw.
@@ -67,7 +60,7 @@ class DeviceCalls {
   /// Null for a kind that has not been made ready.
   Kind find(const Call& call) const;
   /// The choice by which such a call runs where no kernel is refused.
-  Choice choice(const Call& call) const;
+  Choice choice(const Call& call) { return choices_.choice(call); }
   /// Puts a call into a stream. DeviceGroup::has_begun() and has_ended() tell of its number; of a
   /// call without one, 0, which is captured into a graph, they tell nothing. Throws SystemError.
   void launch(const Kind& kind, const CheckedCall& call, std::uint64_t number, void* stream);
@@ -89,7 +82,7 @@ class DeviceCalls {
 
   Communicator& ranks_;
   DeviceGroup& group_;
-  const AlgorithmRules rules_;
+  KeptChoices choices_;
   const ProofPolicy proofs_;
   std::map<KernelName, Kernel> kernels_;
   Kinds kinds_;  ///< the most recently used one first

@@ -47,6 +47,7 @@ std::optional<DevicePath::Taken> DevicePath::take(const Request& request,
                                                   const DeviceBuffer& where) {
   if (!suits_devices(request) || (decided_ && !group_)) return std::nullopt;
   Taken taken{.checked = check(request, ranks_.rank(), ranks_.size())};
+  taken.checked.call.memory = MemoryKind::device;
   if (!decided_) {
     auto group = DeviceGroup::form(ranks_, where, settings_, reason_);
     auto kernels = group ? ranks_.split(0, ranks_.rank()) : std::nullopt;
@@ -57,7 +58,9 @@ std::optional<DevicePath::Taken> DevicePath::take(const Request& request,
     group_ = std::move(group);
     if (!group_) return std::nullopt;
     if (failure_) group_->abort();
-    calls_ = std::make_unique<DeviceCalls>(ranks_, *group_, settings_);
+    calls_ = std::make_unique<DeviceCalls>(
+        ranks_, *group_, selection_of(engine_of_(ranks_).machine(), settings_, group_->link()),
+        settings_);
     probe_.emplace(group_->where());
   }
   require_device(where);
@@ -132,7 +135,8 @@ std::string DevicePath::explain(const Request& request) const {
   if (!suits_devices(request))
     return staged(fmt::format("no kernel runs such calls of {}", name_of(request.collective)));
   if (!group_) return decided_ ? staged(reason_) : "undecided: " + reason_;
-  const Call call = check(request, ranks_.rank(), ranks_.size()).call;
+  Call call = check(request, ranks_.rank(), ranks_.size()).call;
+  call.memory = MemoryKind::device;
   const DeviceCalls::Kind kind = calls_->find(call);
   if (kind && !kind->obstacle.empty()) return staged(kind->obstacle);
   const Choice choice = kind ? kind->choice : calls_->choice(call);

@@ -19,6 +19,8 @@ class GroupCheck {
     if (group_.ranks < 2) report("no call reaches it: a single rank has no choice");
     if (group_.hosts > 1 && group_.network.empty())
       report("no call reaches it: several hosts need a network");
+    if (group_.hosts > 1 && group_.devices)
+      report("no call reaches it: devices of several hosts do not reach each other");
     for (const MeasuredCell& cell : group_.cells) check_cell(cell);
     for (const auto& [collective, cells] : by_size_) check_sizes(cells);
     check_parts();
@@ -48,6 +50,8 @@ class GroupCheck {
                            way.algorithm->max_ranks));
       if (group_.hosts > 1 && reads_buffers(way.protocol))
         report(fmt::format("{}: {} reads memory of other hosts", name(cell), way.algorithm->name));
+      if (group_.devices && reads_buffers(way.protocol))
+        report(fmt::format("{}: {} does not run on devices", name(cell), name_of(way)));
       if (!(way.nanoseconds > 0))
         report(fmt::format("{}: {} takes no time", name(cell), way.algorithm->name));
     }
@@ -105,8 +109,7 @@ std::vector<std::string> check_profile(const Profile& profile, const Fingerprint
   for (const MeasuredGroup& group : profile.groups) GroupCheck{group, findings}.run();
   for (std::size_t i = 0; i < profile.groups.size(); ++i)
     for (std::size_t k = 0; k < i; ++k)
-      if (const MeasuredGroup &a = profile.groups[i], &b = profile.groups[k];
-          a.ranks == b.ranks && a.hosts == b.hosts && a.network == b.network)
+      if (const MeasuredGroup &a = profile.groups[i], &b = profile.groups[k]; a.is_like(b))
         findings.push_back(
             fmt::format("{} ranks on {} hosts: two groups overlap, and the last "
                         "cells count",

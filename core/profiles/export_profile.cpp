@@ -212,7 +212,9 @@ std::optional<TuningFormat> tuning_format_named(std::string_view word) {
   return static_cast<TuningFormat>(found - std::begin(words));
 }
 
-std::string export_profile(const Profile& profile, TuningFormat format) {
+std::string export_profile(const Profile& all, TuningFormat format) {
+  Profile profile = all;
+  std::erase_if(profile.groups, [](const MeasuredGroup& group) { return group.devices; });
   switch (format) {
     case TuningFormat::nccl:
       return to_nccl(profile);

@@ -21,7 +21,8 @@ enum class TuningFormat : std::uint8_t {
 std::optional<TuningFormat> tuning_format_named(std::string_view word);
 
 /// A profile's choices for another library: for each kind and size the fastest of the measured
-/// algorithms that the library has, too. Without a choice the library decides itself.
-std::string export_profile(const Profile& profile, TuningFormat format);
+/// algorithms that the library has, too. Without a choice the library decides itself. What was
+/// measured in memory of devices is left out.
+std::string export_profile(const Profile& all, TuningFormat format);
 
 }  // namespace capstan

@@ -87,9 +87,15 @@ ProfileText find_profile(const std::string& named, const Machine& machine) {
 ProfileContent content_of(const ProfileText& profile, const std::string& network) {
   if (profile.text.empty()) return {};
   const Profile known = parse_profile(profile.text, profile.file);
-  ProfileContent content{nullptr, model_scales(known, network)};
-  if (MeasuredTimes times = measured_times(known, network, profile.file); !times.empty())
-    content.measured = std::make_shared<const MeasuredTimes>(std::move(times));
+  const auto part = [&](std::optional<DeviceLink> devices) {
+    ProfilePart part{nullptr, model_scales(known, network, devices)};
+    MeasuredTimes times = measured_times(known, network, profile.file, devices);
+    if (!times.empty()) part.measured = std::make_shared<const MeasuredTimes>(std::move(times));
+    return part;
+  };
+  ProfileContent content{.host = part({})};
+  for (const DeviceLink link : all_device_links)
+    content.devices[static_cast<std::size_t>(link)] = part(link);
   return content;
 }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -27,10 +29,21 @@ std::string user_profile_path(const Fingerprint& machine);
 /// too: the log says why. Throws InvalidArgument for a named file that is missing or bad.
 ProfileText find_profile(const std::string& named, const Machine& machine);
 
+/// The part of a profile that is about calls in one kind of memory.
+struct ProfilePart {
+  std::shared_ptr<const MeasuredTimes> measured{};  ///< null: no cells
+  ModelScales scales{};
+};
+
 /// The contents of a profile for worlds with one network between hosts.
 struct ProfileContent {
-  std::shared_ptr<const MeasuredTimes> measured;  ///< null: no cells
-  ModelScales scales;
+  ProfilePart host{};  ///< of calls in memory of the host
+  std::array<ProfilePart, all_device_links.size()> devices{};
+
+  /// For calls in memory of devices with such links; none: of the host.
+  const ProfilePart& part(std::optional<DeviceLink> link) const {
+    return link ? devices[static_cast<std::size_t>(*link)] : host;
+  }
 };
 
 /// The contents of a profile's text; nothing where there is none. Throws InvalidArgument.

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "core/profiles/judge_profile.hpp"
+#include "core/schedule/selection/device_links.hpp"
 #include "core/schedule/selection/predictor.hpp"
 #include "core/schedule/selection/selector.hpp"
 
@@ -63,7 +64,7 @@ class Ways {
   }
 
   void add(const MeasuredCell& cell) {
-    const Call call = measured_call(cell);
+    const Call call = measured_call(cell, memory_of(unscaled_));
     auto& ways = cells_.emplace_back();
     for (const MeasuredWay& way : cell.ways) {
       if (way.times_shorter != 1 ||

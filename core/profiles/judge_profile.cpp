@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/schedule/selection/device_links.hpp"
 #include "core/schedule/selection/selector.hpp"
 
 namespace capstan {
@@ -46,8 +47,8 @@ void count_pairs(const std::vector<Compared>& ways, Judgement& judgement) {
 
 }  // namespace
 
-Call measured_call(const MeasuredCell& cell) {
-  Call call{.collective = cell.collective, .shape = {.count = Elements{1}}};
+Call measured_call(const MeasuredCell& cell, MemoryKind memory) {
+  Call call{.collective = cell.collective, .shape = {.count = Elements{1}}, .memory = memory};
   const std::uint64_t least = std::max<std::uint64_t>(call.extent(cell.ranks).value(), 1);
   call.shape.count = Elements{cell.bytes.value() / least};
   return typical(std::move(call));
@@ -74,7 +75,7 @@ Judgement judge(const MeasuredGroup& group, const Hosts& hosts, const LinkModel&
       judgement.doubtful.push_back(cell);
       continue;
     }
-    const Call call = measured_call(cell);
+    const Call call = measured_call(cell, memory_of(model));
     const Decision decision = decide(call, hosts, {}, SumOrder::any, model, profile);
     if (const MeasuredWay* const chosen = find(cell, decision.choice))
       judgement.cells.push_back({cell.collective, cell.bytes, cell.ways.front(), *chosen});

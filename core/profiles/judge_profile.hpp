@@ -13,7 +13,7 @@
 namespace capstan {
 
 /// The call that a cell was measured with, in f32, as predictions take it.
-Call measured_call(const MeasuredCell& cell);
+Call measured_call(const MeasuredCell& cell, MemoryKind memory = MemoryKind::host);
 
 /// A measured kind of call, and the way that is chosen for it.
 struct JudgedCell {

@@ -131,11 +131,18 @@ class ProfileReader {
     group.under_load = text(object, at, "under_load");
     for (const auto& [name, member] : origins(group))
       if (object.contains(name)) member.get() = text(object, at, name);
+    if (object.contains("device_link")) group.devices = read_device_link(object, at);
     if (object.contains("model")) group.model = read_scale(object["model"], at + "/model");
     each(object, at, "cells", [&](const json& cell, const std::string& place) {
       group.cells.push_back(read_cell(cell, place, group));
     });
     return group;
+  }
+
+  DeviceLink read_device_link(const json& object, const std::string& at) const {
+    const auto link = device_link_named(text(object, at, "device_link"));
+    if (!link) refuse(at + "/device_link", "expected memory, direct or bus");
+    return *link;
   }
 
   ModelScale read_scale(const json& object, const std::string& at) const {
@@ -213,8 +220,14 @@ json to_json(const MeasuredGroup& group) {
               {"network", group.network},       {"date", group.date},
               {"under_load", group.under_load}, {"cells", std::move(cells)}};
   for (const auto& [name, text] : origins(group)) object[name] = text.get();
+  if (group.devices) object["device_link"] = word_for(*group.devices);
   if (group.model) object["model"] = to_json(*group.model);
   return object;
+}
+
+bool counts_for(const MeasuredGroup& group, const std::string& network,
+                std::optional<DeviceLink> devices) {
+  return group.devices == devices && (group.hosts == 1 || group.network == network);
 }
 
 }  // namespace
@@ -245,12 +258,21 @@ bool MeasuredGroup::put(MeasuredCell cell) {
   return true;
 }
 
-MeasuredGroup& Profile::group(int ranks, int hosts, const std::string& network) {
-  const auto found = std::ranges::find_if(groups, [&](const MeasuredGroup& each) {
-    return each.ranks == ranks && each.hosts == hosts && each.network == network;
-  });
-  if (found != groups.end()) return *found;
-  return groups.emplace_back(MeasuredGroup{ranks, hosts, network, {}, {}});
+std::string name_of(const MeasuredGroup& group) {
+  std::string name = fmt::format("{} ranks on {} host{}", group.ranks, group.hosts,
+                                 group.hosts == 1 ? "" : "s over " + group.network);
+  if (group.devices == DeviceLink::memory) return name + ", in memory of one device";
+  if (group.devices) name += fmt::format(", in memory of devices over {}", name_of(*group.devices));
+  return name;
+}
+
+MeasuredGroup& Profile::group(int ranks, int hosts, const std::string& network,
+                              std::optional<DeviceLink> devices) {
+  MeasuredGroup wanted{.ranks = ranks, .hosts = hosts, .network = network};
+  wanted.devices = devices;
+  const auto found =
+      std::ranges::find_if(groups, [&](const MeasuredGroup& each) { return each.is_like(wanted); });
+  return found != groups.end() ? *found : groups.emplace_back(std::move(wanted));
 }
 
 Profile parse_profile(std::string_view text, const std::string& file) {
@@ -269,20 +291,21 @@ std::string to_json(const Profile& profile) {
 }
 
 MeasuredTimes measured_times(const Profile& profile, const std::string& network,
-                             const std::string& file) {
+                             const std::string& file, std::optional<DeviceLink> devices) {
   std::string date;
   for (const MeasuredGroup& group : profile.groups) date = std::max(date, group.date);
   MeasuredTimes times{fmt::format("the profile {} of {}", file, date.substr(0, 10))};
   for (const MeasuredGroup& group : profile.groups)
-    if (group.hosts == 1 || group.network == network)
+    if (counts_for(group, network, devices))
       for (const MeasuredCell& cell : group.cells) times.add(cell);
   return times;
 }
 
-ModelScales model_scales(const Profile& profile, const std::string& network) {
+ModelScales model_scales(const Profile& profile, const std::string& network,
+                         std::optional<DeviceLink> devices) {
   ModelScales scales;
   for (const MeasuredGroup& group : profile.groups)
-    if (group.model && (group.hosts == 1 || group.network == network))
+    if (group.model && counts_for(group, network, devices))
       scales.add(group.ranks, group.hosts == 1, *group.model);
   return scales;
 }

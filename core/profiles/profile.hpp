@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "capstan/memory_kind.hpp"
 #include "core/schedule/selection/measured_times.hpp"
 #include "core/schedule/selection/model_scale.hpp"
 #include "topology/machine.hpp"
@@ -31,13 +32,24 @@ struct MeasuredGroup {
   std::string command{};              ///< that measured the last cell
   std::string commit{};               ///< of its program; empty: unknown
   std::string machine{};              ///< MachineState::text() meanwhile
+  /// The farthest link between the devices whose memory the calls lay in; none: memory of the host.
+  std::optional<DeviceLink> devices{};
 
+  /// Whether the calls of both groups run alike.
+  bool is_like(const MeasuredGroup& other) const {
+    return ranks == other.ranks && hosts == other.hosts && network == other.network &&
+           devices == other.devices;
+  }
   /// The cell of these calls; null if there is none.
   const MeasuredCell* find(Collective collective, Bytes bytes) const;
   /// Adds a cell in the place of the one of the same calls, if there is one. One that decides does
   /// not give way to one that does not. Returns whether the cell was added.
   bool put(MeasuredCell cell);
 };
+
+/// "4 ranks on 1 host", "4 ranks on 2 hosts over tcp", "4 ranks on 1 host, in memory of devices
+/// over NVLink or xGMI".
+std::string name_of(const MeasuredGroup& group);
 
 /// The measurements of `capstan tune` on one machine. docs/profile.schema.json describes the file.
 struct Profile {
@@ -48,20 +60,22 @@ struct Profile {
   std::vector<MeasuredGroup> groups{};
 
   /// The group, or a new one.
-  MeasuredGroup& group(int ranks, int hosts, const std::string& network);
+  MeasuredGroup& group(int ranks, int hosts, const std::string& network,
+                       std::optional<DeviceLink> devices = {});
 };
 
 /// Reads a profile. Throws InvalidArgument: "FILE:LINE:COLUMN: what is wrong; remedy".
 Profile parse_profile(std::string_view text, const std::string& file);
 std::string to_json(const Profile& profile);
 
-/// The times in a profile of calls between hosts over this network, and on one host. `file` is
-/// named in explanations.
+/// The times in a profile of calls between hosts over this network, and on one host; or of calls on
+/// memory of devices with such links. `file` is named in explanations.
 MeasuredTimes measured_times(const Profile& profile, const std::string& network,
-                             const std::string& file);
+                             const std::string& file, std::optional<DeviceLink> devices = {});
 
-/// The scales of the model in a profile, for calls between hosts over this network and on one host.
-ModelScales model_scales(const Profile& profile, const std::string& network);
+/// The scales of the model in a profile, for the same calls.
+ModelScales model_scales(const Profile& profile, const std::string& network,
+                         std::optional<DeviceLink> devices = {});
 
 /// Why a profile says nothing about this machine and this version; empty: it does.
 std::string mismatch(const Profile& profile, const Fingerprint& machine);

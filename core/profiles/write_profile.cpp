@@ -117,7 +117,7 @@ void add_model_to_profile(const std::string& file, const Fingerprint& machine,
                           const MeasuredGroup& group) {
   const FolderLock lock{target_of(file)};
   Profile profile = profile_to_extend(file, machine, OtherProfile::is_refused);
-  MeasuredGroup& known = profile.group(group.ranks, group.hosts, group.network);
+  MeasuredGroup& known = profile.group(group.ranks, group.hosts, group.network, group.devices);
   known.model = group.model;
   known.date = group.date;
   write_profile(profile, file);

@@ -6,7 +6,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "capstan/version.hpp"
+#include "core/profiles/write_profile.hpp"
 #include "tests/processes/stopped_rank.hpp"
+#include "tests/temporary_folder.hpp"
+#include "topology/machine.hpp"
 
 namespace capstan {
 namespace {
@@ -90,6 +94,39 @@ TEST_F(ProcessesOnDevices, TheyStageWhereTheSettingSaysSoOrHostsAreSeveral) {
   EXPECT_EQ(occurrences(result.output, "0 of 36 calls by kernels: pinned staging: "), 3)
       << result.output;
   EXPECT_EQ(occurrences(result.output, "trouble"), 0) << result.output;
+}
+
+/// Cells of all_reduce, each with one way that is no model's choice.
+MeasuredGroup group_of_direct(std::optional<DeviceLink> devices) {
+  MeasuredGroup group{.ranks = 3, .date = "2026-11-29T08:00:00Z"};
+  group.devices = devices;
+  for (const std::uint64_t bytes : {8U, 256U})
+    group.cells.push_back(
+        {.collective = Collective::all_reduce,
+         .ranks = 3,
+         .bytes = Bytes{bytes},
+         .confidence = 1,
+         .ways = {{.algorithm = &algorithm_named(Collective::all_reduce, "direct"),
+                   .protocol = Protocol::staged,
+                   .nanoseconds = 1000}}});
+  return group;
+}
+
+/// The ranks use two devices, which have no link of their own.
+TEST_F(ProcessesOnDevices, AProfileOfTheirLinksChoosesWhatRuns) {
+  const test::TemporaryFolder folder;
+  const std::string file = folder / "profile.json";
+  const auto way_by = [&](const MeasuredGroup& group) {
+    write_profile({std::string{version()}, Fingerprint::of(Machine::discover()), {group}}, file);
+    return run_worker(3, "way", {{"CAPSTAN_PROFILE", file}}).output;
+  };
+  for (const std::optional<DeviceLink> others :
+       {std::optional<DeviceLink>{}, std::optional{DeviceLink::memory}}) {
+    const std::string way = way_by(group_of_direct(others));
+    EXPECT_EQ(occurrences(way, "PCIe or an unknown link: flat "), 3) << way;
+  }
+  const std::string way = way_by(group_of_direct(DeviceLink::bus));
+  EXPECT_EQ(occurrences(way, "PCIe or an unknown link: direct staged, measured 1.00 us"), 3) << way;
 }
 
 TEST_F(ProcessesOnDevices, TheDeathOfOneEndsTheKernelsOfTheOthers) {

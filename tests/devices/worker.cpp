@@ -166,6 +166,17 @@ std::string staged(Communicator& world) {
   return "";
 }
 
+/// Prints by which way a call has run.
+std::string way(Communicator& world) {
+  driver_knob("multiprocessors", 30);
+  StreamCollectives streams{world};
+  const Array data{std::vector<float>(3, 1), own_device(world)};
+  streams.on(nullptr).all_reduce(data.span());
+  if (data.values() != std::vector<float>(3, static_cast<float>(world.size()))) return "a sum";
+  fmt::print("{}\n", streams.explain(request::in_place(Collective::all_reduce, data.span())));
+  return "";
+}
+
 /// Rank 1 kills itself while the others' kernels wait for it.
 std::string killed_beside_kernels(Communicator& world) {
   driver_knob("multiprocessors", 30);
@@ -204,6 +215,7 @@ std::string run(const std::string& what, std::size_t count) {
   Communicator world = Communicator::from_environment();
   if (what == "streams") return streams(world);
   if (what == "staged") return staged(world);
+  if (what == "way") return way(world);
   if (what == "killed_beside_kernels") return killed_beside_kernels(world);
   if (what == "stopped_beside_kernels") return stopped_beside_kernels(world);
   if (what == "collectives") return trouble_with_collectives(world);

@@ -153,12 +153,12 @@ TEST(FittedModel, AProfileWithoutCellsLeavesTheChoiceToTheModel) {
   Profile profile = with_model();
   profile.groups[0].cells.clear();
   const ProfileContent content = content_of({"machine.json", to_json(profile)}, "tcp");
-  EXPECT_EQ(content.measured, nullptr);
-  EXPECT_EQ(content.scales.at(4).factors[index_of("flags")], 0.25);
-  EXPECT_EQ(content_of({}, "tcp").measured, nullptr);
+  EXPECT_EQ(content.host.measured, nullptr);
+  EXPECT_EQ(content.host.scales.at(4).factors[index_of("flags")], 0.25);
+  EXPECT_EQ(content_of({}, "tcp").host.measured, nullptr);
   profile.groups[0].hosts = 2;
   profile.groups[0].network = "ofi";
-  EXPECT_TRUE(content_of({"machine.json", to_json(profile)}, "tcp").scales.empty())
+  EXPECT_TRUE(content_of({"machine.json", to_json(profile)}, "tcp").host.scales.empty())
       << "of another network";
 }
 
@@ -166,7 +166,7 @@ TEST(FittedModel, ChangesTheChoice) {
   const Call call = measured_call({Collective::all_reduce, 2, 1, Bytes{64 << 10}});
   const auto chosen = [&](const ModelScale& scale) {
     MachineView machine{.hosts = 2, .reads_peers = true};
-    machine.scales.add(2, true, scale);
+    machine.profile.host.scales.add(2, true, scale);
     return choose(call, 2, {}, SumOrder::any, link_model(machine, {})).protocol;
   };
   EXPECT_TRUE(reads_buffers(chosen({})));

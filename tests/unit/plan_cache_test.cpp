@@ -19,23 +19,27 @@ Call all_reduce_of(std::uint64_t count) {
   return {.collective = Collective::all_reduce, .shape = {.count = Elements{count}}};
 }
 
+struct Context {
+  SelectionContext selection{.hosts = 4, .links = {.reads_peers = true}};
+  PlanContext plans;
+};
+
 /// For rank 0 of four.
-PlanContext context_with(bool autotunes = false) {
-  return {.hosts = 4,
-          .links = {.reads_peers = true},
-          .layout = {4, block * 2},
-          .limits = {.block = block, .cached_buffers = Bytes{8 << 20}},
-          .shorter_blocks_from = block,
-          .autotunes = autotunes,
-          .maps_buffers = true};
+Context context_with(bool autotunes = false) {
+  return {.plans = {.layout = {4, block * 2},
+                    .limits = {.block = block, .cached_buffers = Bytes{8 << 20}},
+                    .shorter_blocks_from = block,
+                    .autotunes = autotunes,
+                    .maps_buffers = true}};
 }
 
 /// A cache of rank 0 of four, and what its owner is told.
 struct Bench {
-  explicit Bench(PlanContext context)
-      : plans(std::move(context), {.plan_made = [this](const Plan&) { ++made; },
-                                   .buffers_may_have_changed = [this] { ++occasions; },
-                                   .plans_in_use = [this] { return in_use; }}) {}
+  explicit Bench(const Context& context)
+      : plans(context.selection, context.plans,
+              {.plan_made = [this](const Plan&) { ++made; },
+               .buffers_may_have_changed = [this] { ++occasions; },
+               .plans_in_use = [this] { return in_use; }}) {}
 
   void remember(const RepeatedCalls::Entry& entry) {
     plans.remember(entry.request, entry.input, entry.output, entry.plan);
@@ -101,8 +105,8 @@ TEST(PlanCache, WhatAProfileKnowsNeedsNoTrials) {
              Bytes{4096},
              1,
              {{&algorithm_named(Collective::all_reduce, "flat"), Protocol::staged, 1, 1000, 0}}});
-  PlanContext context = context_with(true);
-  context.measured = std::make_shared<const MeasuredTimes>(times);
+  Context context = context_with(true);
+  context.selection.measured = std::make_shared<const MeasuredTimes>(times);
   Bench bench{context};
   EXPECT_TRUE(bench.measure(all_reduce_of(1024), [](std::size_t) { return 1000; }).empty());
   EXPECT_EQ(bench.plans.next(all_reduce_of(1024)).plan->plan.algorithm->name, "flat");
@@ -209,9 +213,9 @@ TEST(PlanCache, TheFirstCallsRunByOnePlan) {
 
 /// Plans are forgotten in the call that ends the first ones of a kind: its plan is one of them.
 TEST(PlanCache, OneCandidateIsNotTriedThoughThereAreManyPlans) {
-  PlanContext context = context_with(true);
-  context.hosts = Hosts{2};
-  context.links.reads_peers = false;
+  Context context = context_with(true);
+  context.selection.hosts = Hosts{2};
+  context.selection.links.reads_peers = false;
   Bench bench{context};
   const Call call{.collective = Collective::scatter, .shape = {.count = Elements{8000}}};
   const CachedPlan* const first = bench.plans.next(call).plan;
@@ -279,8 +283,8 @@ TEST(PlanCache, AgreesOnBuffersOnlyBeforeCallsThatThisWouldChange) {
   EXPECT_EQ(bench.plans.visibility_agreement(large), agreement) << "plans compare it by address";
   EXPECT_EQ(bench.plans.visibility_agreement(*agreement), nullptr);
 
-  PlanContext unmapped = context_with();
-  unmapped.maps_buffers = false;
+  Context unmapped = context_with();
+  unmapped.plans.maps_buffers = false;
   EXPECT_EQ(Bench{unmapped}.plans.visibility_agreement(large), nullptr);
 }
 

@@ -55,6 +55,14 @@ TEST(AlgorithmRules, ConditionsOnRanksHostsAndTypes) {
   EXPECT_EQ(rules.find({.ranks = 9})->times_shorter, 4u);
 }
 
+TEST(AlgorithmRules, ConditionsOnMemory) {
+  const auto rules = AlgorithmRules::parse("all_reduce:memory=device:flat,0-4k memory=host:ring");
+  EXPECT_EQ(rules.find({.memory = MemoryKind::device})->algorithm->name, "flat");
+  EXPECT_EQ(rules.find({.memory = MemoryKind::host})->algorithm->name, "ring");
+  EXPECT_EQ(rules.find({.bytes = Bytes{4096}}), nullptr);
+  EXPECT_THAT(refusal("all_reduce:memory=gpu:flat"), HasSubstr("'gpu' in column 19 of"));
+}
+
 TEST(AlgorithmRules, ErrorsPointAtTheColumn) {
   EXPECT_THAT(refusal("all_reduce:0-4k:flat,4k-x:ring"), HasSubstr("'4k-x' in column 22 of"));
   EXPECT_THAT(refusal("all_reduce:0-4k:flut"), HasSubstr("'flut' in column 17 of"));

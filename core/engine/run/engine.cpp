@@ -52,7 +52,7 @@ Engine::Engine(Shared rank, std::shared_ptr<Transport> transport, ByRank<int> wo
                 {.ring = message_ring(machine.hosts),
                  .read_remote = settings.single_copy,
                  .unexpected = settings.unexpected_messages}),
-      plans_(plan_context(layout), plan_hooks()) {
+      plans_(selection_of(machine_, settings_), plan_context(layout), plan_hooks()) {
   if (settings.progress_thread) progress_->ensure_progress();
   progress_->add(*this);
 }
@@ -63,6 +63,15 @@ AlgorithmRules rules_of(const Settings& settings, const Hosts& hosts) {
   return AlgorithmRules::parse(settings.algorithm, [&](Collective collective, auto name) {
     return added.find(collective, name, hosts);
   });
+}
+
+SelectionContext selection_of(const MachineView& machine, const Settings& settings,
+                              std::optional<DeviceLink> devices) {
+  return {.hosts = machine.hosts,
+          .rules = rules_of(settings, machine.hosts),
+          .links = link_model(machine, settings, devices),
+          .measured = machine.profile.part(devices).measured,
+          .reproducible = settings.reproducible};
 }
 
 ProofPolicy proofs_of(const Settings& settings) {
@@ -76,12 +85,8 @@ ProofPolicy proofs_of(const Settings& settings) {
 PlanContext Engine::plan_context(const SegmentLayout& layout) const {
   const bool on_one_host = ranks_ > 1 && machine_.hosts.single();
   const Bytes block = block_bytes(ranks_, machine_.chunk);
-  const LinkModel links = link_model(machine_, settings_);
-  return {.hosts = machine_.hosts,
-          .self = self_,
-          .rules = rules_of(settings_, machine_.hosts),
-          .links = links,
-          .measured = machine_.measured,
+  const bool reads_peers = machine_.reads_peers && settings_.single_copy;
+  return {.self = self_,
           .layout = layout.slots(),
           .limits = {.block = block,
                      .cached_buffers = machine_.cached_buffers,
@@ -89,7 +94,7 @@ PlanContext Engine::plan_context(const SegmentLayout& layout) const {
           .proofs = proofs_of(settings_),
           .shorter_blocks_from = shorter_blocks_from(block, ranks_, settings_),
           .autotunes = machine_.autotunes && on_one_host,
-          .maps_buffers = links.reads_peers && !machine_.threads && on_one_host};
+          .maps_buffers = reads_peers && !machine_.threads && on_one_host};
 }
 
 PlanCache::Hooks Engine::plan_hooks() {

@@ -35,6 +35,10 @@ namespace capstan {
 /// The rules of a communicator. Algorithms that the program has added are proven for its ranks
 /// before they first run: throws AlgorithmRefused.
 AlgorithmRules rules_of(const Settings& settings, const Hosts& hosts);
+/// By what calls of a communicator are chosen, in memory of the host or, if `devices` are named, in
+/// that of devices with such links. Throws as rules_of() does.
+SelectionContext selection_of(const MachineView& machine, const Settings& settings,
+                              std::optional<DeviceLink> devices = {});
 /// How plans of a communicator with these settings are proven.
 ProofPolicy proofs_of(const Settings& settings);
 

@@ -6,6 +6,7 @@
 #include "capstan/deadline.hpp"
 #include "core/engine/messages/messages.hpp"
 #include "core/schedule/lowering/plan.hpp"
+#include "core/schedule/selection/device_links.hpp"
 
 namespace capstan {
 Bytes message_ring(const Hosts& hosts) {
@@ -30,13 +31,15 @@ std::string_view word_for(Network network) {
   return network_names.at(static_cast<std::size_t>(network));
 }
 
-LinkModel link_model(const MachineView& machine, const Settings& settings) {
-  return machine.scales.at(machine.hosts)
-      .applied({.reads_peers = machine.reads_peers && settings.single_copy,
-                .cores = machine.cores,
-                .shares_cores = machine.shares_cores,
-                .huge_pages = machine.huge_pages,
-                .cache = machine.cached_buffers});
+LinkModel link_model(const MachineView& machine, const Settings& settings,
+                     std::optional<DeviceLink> devices) {
+  const ModelScale scale = machine.profile.part(devices).scales.at(machine.hosts);
+  if (devices) return scale.applied(device_links(*devices, machine.hosts.ranks()));
+  return scale.applied({.reads_peers = machine.reads_peers && settings.single_copy,
+                        .cores = machine.cores,
+                        .shares_cores = machine.shares_cores,
+                        .huge_pages = machine.huge_pages,
+                        .cache = machine.cached_buffers});
 }
 
 Bytes block_bytes(int ranks, Bytes chunk) {

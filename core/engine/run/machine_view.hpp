@@ -2,7 +2,7 @@
 #pragma once
 
 #include <array>
-#include <memory>
+#include <optional>
 #include <string_view>
 
 #include "capstan/by_rank.hpp"
@@ -11,9 +11,8 @@
 #include "core/engine/control/process.hpp"
 #include "core/engine/control/segment.hpp"
 #include "core/platform/net/job_key.hpp"
+#include "core/profiles/find_profile.hpp"
 #include "core/schedule/selection/link_model.hpp"
-#include "core/schedule/selection/measured_times.hpp"
-#include "core/schedule/selection/model_scale.hpp"
 #include "topology/cpu_set.hpp"
 
 namespace capstan {
@@ -34,14 +33,12 @@ struct MachineView {
   bool huge_pages = false;        ///< every rank may put its buffers into huge pages, and can
   bool autotunes = false;         ///< every rank wants calls to be measured
   Bytes cached_buffers{8 << 20};  ///< input and output of a rank that the last cache has room for
-  /// The measured times in a profile, the same on all ranks; null: none.
-  std::shared_ptr<const MeasuredTimes> measured{};
-  ModelScales scales{};         ///< of the model, from the same profile
-  bool oversubscribed = false;  ///< ranks on this host share cores: waits yield them early
-  bool free_core = false;       ///< each rank's progress thread has a core, bound to it or not
-  CpuSet spare_processors{};    ///< a core without ranks, for this rank's progress thread
-  int position = 0;             ///< of this rank among those on its host
-  ByRank<Process> processes{};  ///< of all ranks of the world; equal on all of them
+  ProfileContent profile{};       ///< the same on all ranks
+  bool oversubscribed = false;    ///< ranks on this host share cores: waits yield them early
+  bool free_core = false;         ///< each rank's progress thread has a core, bound to it or not
+  CpuSet spare_processors{};      ///< a core without ranks, for this rank's progress thread
+  int position = 0;               ///< of this rank among those on its host
+  ByRank<Process> processes{};    ///< of all ranks of the world; equal on all of them
 };
 
 /// The same with the chunk that the program has set, if it has.
@@ -58,8 +55,10 @@ inline constexpr std::array<std::string_view, 4> network_names{"auto", "tcp", "o
 /// The name of the network that carries the data: without a choice it is tcp.
 std::string_view word_for(Network network);
 
-/// The model of the links between ranks of this machine.
-LinkModel link_model(const MachineView& machine, const Settings& settings);
+/// The model of the links between ranks of this machine, for calls in memory of the host or, if
+/// `devices` are named, in that of devices with such links.
+LinkModel link_model(const MachineView& machine, const Settings& settings,
+                     std::optional<DeviceLink> devices = {});
 
 /// The length of the usual block of a long call: a chunk for each rank, up to a limit.
 Bytes block_bytes(int ranks, Bytes chunk);

@@ -26,12 +26,8 @@ Call agreement_on_visibility(std::shared_ptr<const Call> about) {
 
 }  // namespace
 
-std::size_t CallHash::operator()(const Call& call) const {
-  return mark_of(call, {}).digest();
-}
-
-PlanCache::PlanCache(PlanContext context, Hooks hooks)
-    : context_(std::move(context)), hooks_(std::move(hooks)) {}
+PlanCache::PlanCache(SelectionContext selection, PlanContext context, Hooks hooks)
+    : choices_(std::move(selection)), context_(std::move(context)), hooks_(std::move(hooks)) {}
 
 const CachedPlan* PlanCache::find(const Call& call) {
   if (last_ && last_->plan.call == call) return last_;
@@ -79,8 +75,7 @@ void PlanCache::forget_plans() {
 void PlanCache::use_rules(AlgorithmRules rules) {
   forget_plans();
   retired_.clear();
-  predictions_.clear();
-  context_.rules = std::move(rules);
+  choices_.use_rules(std::move(rules));
 }
 
 const CachedPlan& PlanCache::measured_plan(TunedCalls& calls, const Call& call) {
@@ -97,12 +92,12 @@ std::unique_ptr<CachedPlan> PlanCache::make(const Call& call, const Choice& choi
                                             TunedCalls* tuned,
                                             std::optional<std::size_t> candidate) const {
   log_choice(call, choice, candidate.has_value());
-  HostPlan plan{ProvenPlans::of_process().make(call, choice, context_.hosts, context_.self,
+  HostPlan plan{ProvenPlans::of_process().make(call, choice, hosts(), context_.self,
                                                context_.limits, context_.layout, context_.proofs)};
   hooks_.plan_made(plan);
   auto made = std::make_unique<CachedPlan>(std::move(plan), tuned, candidate.has_value());
   made->candidate = candidate.value_or(0);
-  made->extent = call.extent(context_.hosts.ranks());
+  made->extent = call.extent(hosts().ranks());
   set_timed(*made);
   return made;
 }
@@ -133,10 +128,6 @@ void PlanCache::time_calls(bool all) {
         if (plan) set_timed(*plan);
 }
 
-SumOrder PlanCache::order_of(const Call& call) const {
-  return needed_order(call, context_.proofs.reproducible);
-}
-
 /// The tuner's choice, or else the model's.
 Choice PlanCache::choice(const Call& call) {
   if (autotunes(call))
@@ -145,34 +136,24 @@ Choice PlanCache::choice(const Call& call) {
   return predicted(call);
 }
 
-/// The model's choice, which does not change. Choosing takes much longer than making a plan: calls
-/// of about the same size share one choice. Agreements on times are rare: they make do with a
-/// choice that costs next to nothing.
+/// The choice without trials, which does not change. Agreements on times are rare: they make do
+/// with a choice that costs next to nothing.
 Choice PlanCache::predicted(const Call& call) {
   if (call.purpose == Purpose::decision)
-    if (auto first = first_choice(call, context_.hosts, context_.links)) return std::move(*first);
-  const auto choose_for = [&](const Call& c) {
-    return choose(c, context_.hosts, context_.rules, order_of(c), context_.links,
-                  context_.measured.get());
-  };
-  if (!context_.rules.empty() || has_counts(call.collective)) return choose_for(call);
-  const Call key = typical(call);
-  if (predictions_.size() >= most_plans) predictions_.clear();
-  const auto found = predictions_.find(key);
-  return found != predictions_.end() ? found->second
-                                     : predictions_.emplace(key, choose_for(key)).first->second;
+    if (auto first = first_choice(call, hosts(), links())) return std::move(*first);
+  return choices_.choice(call);
 }
 
 std::vector<MeasuredCell> PlanCache::autotuned() const {
   std::map<std::pair<Collective, Bytes>, MeasuredCell> cells;
-  const int ranks = context_.hosts.ranks();
+  const int ranks = hosts().ranks();
   for (const auto& [kind, calls] : tuned_) {
     auto ways = calls.tuner.measured();
     if (ways.empty() || !is_measured_kind(kind)) continue;
     const Bytes bytes = kind.extent(ranks);
     MeasuredCell& cell = cells[{kind.collective, bytes}];
     if (!cell.ways.empty() && kind.type != DataType::f32) continue;
-    cell = {kind.collective,          ranks,          context_.hosts.count(), bytes,
+    cell = {kind.collective,          ranks,          hosts().count(), bytes,
             calls.tuner.confidence(), std::move(ways)};
   }
   const auto all = cells | std::views::values;
@@ -180,25 +161,17 @@ std::vector<MeasuredCell> PlanCache::autotuned() const {
 }
 
 Choice PlanCache::message_choice(Rank peer, Bytes bytes) const {
-  const Hosts pair{
-      std::vector{context_.hosts.host_of(context_.self), context_.hosts.host_of(peer)}};
+  const Hosts pair{std::vector{hosts().host_of(context_.self), hosts().host_of(peer)}};
   const Call call{.collective = Collective::broadcast,
                   .type = DataType::u8,
                   .shape = {.count = Elements{bytes.value()}}};
-  return choose(typical(call), pair, {}, SumOrder::any, context_.links);
+  return choose(typical(call), pair, {}, SumOrder::any, links());
 }
 
 /// All calls of a kind are tuned, or none. What a profile knows needs no measurement.
 bool PlanCache::autotunes(const Call& call) const {
   return context_.autotunes && call.purpose == Purpose::caller &&
-         may_be_tuned(call, context_.hosts, context_.links) && !is_profiled(typical(call));
-}
-
-bool PlanCache::is_profiled(const Call& call) const {
-  const int ranks = context_.hosts.ranks();
-  return context_.measured && is_measured_kind(call) &&
-         context_.measured->at(call.collective, ranks, context_.hosts.count(), call.extent(ranks))
-             .decides();
+         may_be_tuned(call, hosts(), links()) && !choices_.is_profiled(typical(call));
 }
 
 /// The kind of a call; null where it is not tuned. The same on all ranks.
@@ -208,17 +181,17 @@ TunedCalls* PlanCache::tuned(const Call& call) {
   const auto found = tuned_.find(key);
   if (found != tuned_.end()) return &found->second;
   if (tuned_.size() >= most_tuned) return nullptr;
-  const auto first = first_choice(key, context_.hosts, context_.links);
-  TunedCalls calls{first ? Autotuner{*first, key.extent(context_.hosts.ranks())} : tuner_of(key)};
+  const auto first = first_choice(key, hosts(), links());
+  TunedCalls calls{first ? Autotuner{*first, key.extent(hosts().ranks())} : tuner_of(key)};
   hooks_.buffers_may_have_changed();  // a program that makes other calls may use other buffers
   return &tuned_.emplace(key, std::move(calls)).first->second;
 }
 
 /// Simulates all candidates, which takes much longer than a short call.
 Autotuner PlanCache::tuner_of(const Call& key) const {
-  return {tuning_candidates(key, context_.hosts, context_.links, context_.shorter_blocks_from,
-                            order_of(key)),
-          key.collective, key.extent(context_.hosts.ranks()), context_.links.shares_cores};
+  return {tuning_candidates(key, hosts(), links(), context_.shorter_blocks_from,
+                            choices_.order_of(key)),
+          key.collective, key.extent(hosts().ranks()), links().shares_cores};
 }
 
 bool PlanCache::is_settled(const Call& call) const {

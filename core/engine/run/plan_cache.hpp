@@ -15,13 +15,10 @@
 #include "core/schedule/custom/proven_plans.hpp"
 #include "core/schedule/lowering/plan.hpp"
 #include "core/schedule/selection/autotuner.hpp"
+#include "core/schedule/selection/kept_choices.hpp"
 #include "core/schedule/selection/selector.hpp"
 
 namespace capstan {
-
-struct CallHash {
-  std::size_t operator()(const Call& call) const;
-};
 
 struct TunedCalls;
 
@@ -46,13 +43,10 @@ struct TunedCalls {
   std::shared_ptr<const Call> meeting{};
 };
 
-/// The facts besides the call that plans depend on: the same on all ranks but for `self`.
+/// The facts besides the call and its choice that plans depend on: the same on all ranks but for
+/// `self`.
 struct PlanContext {
-  Hosts hosts{1};
   Rank self{};
-  AlgorithmRules rules{};
-  LinkModel links{};
-  std::shared_ptr<const MeasuredTimes> measured{};  ///< of a profile; null: none
   SlotLayout layout;
   PlanLimits limits{};
   ProofPolicy proofs{};
@@ -74,7 +68,7 @@ class PlanCache {
     std::function<void()> buffers_may_have_changed;  ///< a measurement round begins
     std::function<bool()> plans_in_use;              ///< some plans may still have to run
   };
-  PlanCache(PlanContext context, Hooks hooks);
+  PlanCache(SelectionContext selection, PlanContext context, Hooks hooks);
 
   /// The plan of a request that has run before; null: not known, or no longer.
   const RepeatedCalls::Entry* lookup(const Request& request) {
@@ -133,6 +127,8 @@ class PlanCache {
   bool has_lasting_choice(const Call& call) const;
 
  private:
+  const Hosts& hosts() const { return choices_.context().hosts; }
+  const LinkModel& links() const { return choices_.context().links; }
   const CachedPlan* find(const Call& call);
   void forget_plans();
   Decision next_of(TunedCalls& calls, const Call& call);
@@ -141,25 +137,23 @@ class PlanCache {
                                    std::optional<std::size_t> candidate) const;
   void log_choice(const Call& call, const Choice& choice, bool is_candidate) const;
   void set_timed(CachedPlan& plan) const;
-  SumOrder order_of(const Call& call) const;
   Choice predicted(const Call& call);
   bool autotunes(const Call& call) const;
-  bool is_profiled(const Call& call) const;
   TunedCalls* tuned(const Call& call);
   Autotuner tuner_of(const Call& key) const;
   void begin_round(TunedCalls& calls, const Call& call);
   bool needs_visibility_agreement(const Call& call);
 
   RepeatedCalls repeated_;
-  PlanContext context_;
+  KeptChoices choices_;
+  const PlanContext context_;
   const Hooks hooks_;
   bool times_calls_ = false;
 
   const CachedPlan* last_ = nullptr;  // of plans_: often the next one
   std::unordered_map<Call, std::unique_ptr<CachedPlan>, CallHash> plans_;
-  std::vector<std::unique_ptr<CachedPlan>> retired_;        // from plans_, maybe in use
-  std::unordered_map<Call, Choice, CallHash> predictions_;  // by typical call
-  std::unordered_map<Call, TunedCalls, CallHash> tuned_;    // by typical call
+  std::vector<std::unique_ptr<CachedPlan>> retired_;      // from plans_, maybe in use
+  std::unordered_map<Call, TunedCalls, CallHash> tuned_;  // by typical call
   // By call. Each agreement is kept: two agreements are equal only if `about` is the same object.
   std::unordered_map<Call, std::shared_ptr<const Call>, CallHash> agreements_;
   const Call* last_without_agreement_ = nullptr;  // of agreements_: often the next call

@@ -159,8 +159,7 @@ MachineView agree_on_machine(StoreExchange& exchange, const Process& own,
           .cores = hosts.most_on_a_host() / sharing_one,
           .chunk = caches.chunk,
           .cached_buffers = caches.buffers,
-          .measured = std::move(profile.measured),
-          .scales = std::move(profile.scales),
+          .profile = std::move(profile),
           .oversubscribed = oversubscribed(neighbours),
           .free_core = has_free_cores(neighbours),
           .spare_processors = spare_core(machine, cpu_sets(neighbours), position),
@@ -250,7 +249,8 @@ void log_start(Rank self, const MachineView& machine, const Settings& settings) 
   log().info("single copy: {}; huge pages: {}; blocks of {}", yes(machine.reads_peers),
              yes(machine.huge_pages), readable(machine.chunk));
   log().info("choices: {}{}{}", settings.algorithm.empty() ? "by the model" : "by rules first",
-             machine.measured ? ", a profile" : "", machine.autotunes ? ", the autotuner" : "");
+             machine.profile.host.measured ? ", a profile" : "",
+             machine.autotunes ? ", the autotuner" : "");
 }
 
 /// A rank of a world. It sleeps on the transport of the world, also for all groups made from it.

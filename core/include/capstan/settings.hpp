@@ -98,9 +98,10 @@ struct Settings {
   std::chrono::milliseconds timeout = std::chrono::seconds{300};
 
   /// Rules that choose the algorithm instead of the selector, by message size, number of ranks or
-  /// hosts, and type: "all_reduce:0-4k:flat,4k-1m:direct,1m-inf:ring", "all_reduce:0-4k ranks=2-8
-  /// hosts=1 type=f32|f64:flat", or just "all_reduce:ring". The first rule counts that matches and
-  /// can be followed. Bounds of sizes exclude their end, others include it. CAPSTAN_ALGORITHM.
+  /// hosts, type, and memory: "all_reduce:0-4k:flat,4k-1m:direct,1m-inf:ring", "all_reduce:0-4k
+  /// ranks=2-8 hosts=1 type=f32|f64 memory=device:flat", or just "all_reduce:ring". The first rule
+  /// counts that matches and can be followed. Bounds of sizes exclude their end, others include it.
+  /// CAPSTAN_ALGORITHM.
   std::string algorithm;
 
   /// Files of schedules, or folders of them, with commas between them: they are added as

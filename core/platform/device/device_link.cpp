@@ -15,18 +15,6 @@ bool is_at(const DeviceDriver& driver, int device, std::string_view address) {
 
 }  // namespace
 
-std::string_view name_of(DeviceLink link) {
-  switch (link) {
-    case DeviceLink::memory:
-      return "its memory";
-    case DeviceLink::direct:
-      return "NVLink or xGMI";
-    case DeviceLink::bus:
-      break;
-  }
-  return "PCIe or an unknown link";
-}
-
 DeviceLink link_to(const DeviceDriver& driver, int device, std::string_view peer_address) {
   if (is_at(driver, device, peer_address)) return DeviceLink::memory;
   int devices = 0;

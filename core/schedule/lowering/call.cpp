@@ -10,9 +10,9 @@
 namespace capstan {
 namespace {
 
-constexpr int purpose_shift = 1, peer_mapped_shift = 5, collective_shift = 8, type_shift = 16,
-              op_shift = 24, algorithm_shift = 32, form_shift = 40, block_shift = 48,
-              user_shift = 32;
+constexpr int purpose_shift = 1, peer_mapped_shift = 5, memory_shift = 7, collective_shift = 8,
+              type_shift = 16, op_shift = 24, algorithm_shift = 32, form_shift = 40,
+              block_shift = 48, user_shift = 32;
 
 std::uint64_t mix(std::uint64_t x) {
   // Finalizer of SplitMix64 (Steele, Lea and Flood, 2014).
@@ -161,7 +161,7 @@ CallMark mark_of(const Call& call, const CallManner& manner) {
       call.user ? (std::hash<std::string>{}(call.user->name) + call.user->width - 1) | 1 : 0;
   return {
       .signature = 1 | field(call.purpose, purpose_shift) |
-                   field(call.peer_mapped, peer_mapped_shift) |
+                   field(call.peer_mapped, peer_mapped_shift) | field(call.memory, memory_shift) |
                    field(call.collective, collective_shift) | field(call.type, type_shift) |
                    field(op, op_shift) | field(number_of(manner), algorithm_shift) |
                    field(manner.protocol, form_shift) | digest_of(manner) << block_shift,
@@ -169,6 +169,10 @@ CallMark mark_of(const Call& call, const CallManner& manner) {
       .root = static_cast<std::uint64_t>(call.shape.root) | user << user_shift,
       .tensor = manner.digest == 0 ? pack_shape(call.tensor)
                                    : mix(pack_shape(call.tensor) + manner.digest) | is_digest};
+}
+
+std::size_t CallHash::operator()(const Call& call) const {
+  return mark_of(call, {}).digest();
 }
 
 bool has_details(const CallMark& mark) {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "capstan/collective.hpp"
+#include "capstan/memory_kind.hpp"
 #include "capstan/reducer.hpp"
 #include "capstan/types.hpp"
 
@@ -38,6 +39,7 @@ struct Call {
   std::shared_ptr<const UserOperation> user{};  ///< instead of `op`
   std::vector<std::int64_t> tensor{};           ///< the shape, where tensors are exchanged
   PeerMappedBuffers peer_mapped{};              ///< as ranks have agreed before the call
+  MemoryKind memory{};                          ///< of the buffers: it decides what runs the call
   Purpose purpose{};
   std::shared_ptr<const Call> about{};  ///< of an agreement: the call that it comes before
 
@@ -56,7 +58,8 @@ bool rounds(const Call& call);
 /// A call and the manner in which it runs, as a few words that ranks publish and compare. Two marks
 /// are equal only if the calls fit together.
 struct CallMark {
-  /// Purpose, peer-mapped buffers, collective, type, operation, algorithm, protocol, block length.
+  /// Purpose, peer-mapped buffers, memory, collective, type, operation, algorithm, protocol, block
+  /// length.
   std::uint64_t signature = 0;
   std::uint64_t count = 0;  ///< or a digest of the counts, where there are several
   std::uint64_t root = 0;   ///< and a digest of the name of a user's operation
@@ -69,6 +72,11 @@ struct CallMark {
   /// A hash: different marks have different digests in all likelihood, also in each half of the
   /// bits.
   std::uint64_t digest() const;
+};
+
+/// For tables of calls.
+struct CallHash {
+  std::size_t operator()(const Call& call) const;
 };
 
 /// How a call runs, as far as ranks have to agree about it.

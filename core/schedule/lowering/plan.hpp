@@ -150,10 +150,19 @@ ByRank<Plan> make_plans(const Call& call, const Choice& choice, const Hosts& hos
 /// read only within one host, and only for algorithms that send mostly out of buffers.
 bool runs_in(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts);
 
+/// The slots by which ranks exchange data that lie in such memory.
+constexpr const SlotPool& slots_for(MemoryKind memory) {
+  return memory == MemoryKind::device ? device_slots : standard_slots;
+}
+
 /// Whether the largest staging buffer that any rank needs in this packet protocol fits a packet
 /// slot: that of the call, or, where calls in packets are cut, of the shortest block. Calls with
 /// counts use no packets.
 bool fits_packets(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts,
-                  const Call& call, const SlotPool& pool = standard_slots);
+                  const Call& call, const SlotPool& pool);
+inline bool fits_packets(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts,
+                         const Call& call) {
+  return fits_packets(algorithm, protocol, hosts, call, slots_for(call.memory));
+}
 
 }  // namespace capstan

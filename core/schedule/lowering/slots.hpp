@@ -160,6 +160,23 @@ inline constexpr SlotPool standard_slots{.count = {.tiny_packets = 96,
                                                     .staging = Bytes{0}},
                                          .calls_per_notice = 8};
 
+/// The slots that a lane has in each segment on a device. Two kinds do: a lane runs one block at a
+/// time, and small calls go in packets.
+inline constexpr SlotPool device_slots{.count = {.tiny_packets = 0,
+                                                 .small_packets = 0,
+                                                 .packets = 8,
+                                                 .tiny_staging = 0,
+                                                 .small_staging = 0,
+                                                 .staging = 3},
+                                       .region = {.tiny_packets = Bytes{0},
+                                                  .small_packets = Bytes{0},
+                                                  .packets = Bytes{128 * packet_bytes},
+                                                  .tiny_staging = Bytes{0},
+                                                  .small_staging = Bytes{0},
+                                                  .staging = Bytes{0}},
+                                       .calls_per_notice = 1,
+                                       .cuts_packets = true};
+
 constexpr bool is_packets(SlotKind kind) {
   return kind <= SlotKind::packets;
 }

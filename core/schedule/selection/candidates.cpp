@@ -44,6 +44,8 @@ std::string why(Obstacle obstacle, const Algorithm& algorithm) {
       return "does not run in this protocol here";
     case Obstacle::peers:
       return "ranks cannot read each other's memory (capstan doctor says why)";
+    case Obstacle::kernels:
+      return "kernels of devices read no buffers of peers";
     case Obstacle::shared_cores:
       return "copies by the kernel are slow where ranks share cores";
     case Obstacle::packet_length:
@@ -79,7 +81,8 @@ Obstacle obstacle(const Algorithm& algorithm, const Hosts& hosts, SumOrder order
 Obstacle obstacle(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts,
                   const Call& call, const LinkModel& model, bool wanted) {
   if (!runs_in(algorithm, protocol, hosts)) return Obstacle::protocol;
-  if (reads_buffers(protocol) && !model.reads_peers) return Obstacle::peers;
+  if (reads_buffers(protocol) && !model.reads_peers)
+    return model.devices ? Obstacle::kernels : Obstacle::peers;
   const bool tuned = !wanted && needs_tuning(protocol, call, model);
   if (tuned && !kernel_may_be_fast(call, hosts, model)) return Obstacle::shared_cores;
   if (in_packets(protocol) && !fits_packets(algorithm, protocol, hosts, call))

@@ -43,6 +43,7 @@ enum class Obstacle : std::uint8_t {
   bits,           ///< reproducible sums are asked for
   protocol,       ///< the algorithm does not run in this protocol
   peers,          ///< ranks cannot read each other's memory
+  kernels,        ///< kernels of devices read no buffers of peers
   shared_cores,   ///< copies by the kernel are slow where ranks share cores
   packet_length,  ///< its packets exceed a slot
   same            ///< does the same as the protocol before

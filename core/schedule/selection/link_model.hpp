@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
+
+#include "capstan/memory_kind.hpp"
 #include "capstan/quantity.hpp"
 
 namespace capstan {
@@ -17,7 +20,11 @@ inline constexpr Bytes worth_huge_pages{128 << 10};
 /// namespaces of that machine (`choice_bench`): there the kernel of the sender does most of the
 /// work, and the wire has hardly any latency of its own.
 struct LinkModel {
-  // Within a host.
+  /// The farthest link between the devices whose memory calls lie in; none: memory of the host. See
+  /// device_links() for the constants.
+  std::optional<DeviceLink> devices{};
+
+  // Within a host, or in kernels of devices.
   double call = 60;                   ///< any call: finding its plan, publishing it
   double signal = 40;                 ///< raising a flag
   double flag = 250;                  ///< from a raised flag to the end of its wait

@@ -52,7 +52,8 @@ SimulatedCall Predictor::simulated_call() const {
           .of_rank = of_rank_,
           .of_all = of_all_,
           .shortest = shortest_,
-          .peer_mapped = call_.peer_mapped};
+          .peer_mapped = call_.peer_mapped,
+          .memory = call_.memory};
 }
 
 PredictedTime Predictor::simulated(Protocol protocol) {

@@ -126,8 +126,10 @@ class RulesParser {
       rule.hosts = numbers(value);
     else if (name == "type")
       for (const std::string_view type : split(value, '|')) rule.types.push_back(type_of(type));
+    else if (name == "memory")
+      rule.memory = memory_of(value);
     else
-      refuse(condition, "conditions are sizes, ranks=, hosts= and type=");
+      refuse(condition, "conditions are sizes, ranks=, hosts=, type= and memory=");
   }
 
   void set_sizes(AlgorithmRules::Rule& rule, std::string_view range) const {
@@ -163,6 +165,12 @@ class RulesParser {
     return *type;
   }
 
+  MemoryKind memory_of(std::string_view text) const {
+    for (const MemoryKind memory : {MemoryKind::host, MemoryKind::device})
+      if (text == name_of(memory)) return memory;
+    refuse(text, "it is no memory: host or device");
+  }
+
   const std::string_view text_;
   const AlgorithmRules::Lookup& lookup_;
 };
@@ -196,7 +204,7 @@ bool AlgorithmRules::Rule::matches(const RuledCall& call) const {
   constexpr Bytes inf{std::numeric_limits<std::uint64_t>::max()};
   return algorithm->collective == call.collective && from <= call.bytes &&
          (call.bytes < to || to == inf) && ranks.contains(call.ranks) &&
-         hosts.contains(call.hosts) &&
+         hosts.contains(call.hosts) && (!memory || memory == call.memory) &&
          (types.empty() || std::ranges::find(types, call.type) != types.end());
 }
 

@@ -13,6 +13,7 @@
 
 #include "algorithms/registry.hpp"
 #include "capstan/types.hpp"
+#include "core/schedule/lowering/call.hpp"
 #include "core/schedule/lowering/protocol.hpp"
 
 namespace capstan {
@@ -23,6 +24,7 @@ struct RuledCall {
   Bytes bytes{};  ///< of the largest buffer
   int ranks = 1, hosts = 1;
   DataType type = DataType::f32;
+  MemoryKind memory{};
 };
 
 /// Numbers from `least` to `most`, both included.
@@ -37,10 +39,11 @@ class AlgorithmRules {
   /// Parses "all_reduce:0-4k:flat,4k-1m:direct,1m-inf:ring", where sizes are bytes, k, m and g are
   /// powers of 1024 and the upper bound is exclusive; several collectives are separated by ';'.
   /// A collective followed by a name alone means all calls. Other conditions may stand beside the
-  /// sizes or instead of them, with spaces between: "0-4k ranks=2-8 hosts=1 type=f32|f64:flat",
-  /// where bounds are inclusive. A name may say how data travel, too: "direct/staged" (see
-  /// Protocol), and in which share of the usual blocks: "direct/staged/4". Empty text has no rules.
-  /// Throws InvalidArgument with the column and the part that it could not read, and an example.
+  /// sizes or instead of them, with spaces between: "0-4k ranks=2-8 hosts=1 type=f32|f64
+  /// memory=device:flat", where bounds are inclusive. A name may say how data travel, too:
+  /// "direct/staged" (see Protocol), and in which share of the usual blocks: "direct/staged/4".
+  /// Empty text has no rules. Throws InvalidArgument with the column and the part that it could not
+  /// read, and an example.
   static AlgorithmRules parse(std::string_view text) { return parse(text, built_in); }
 
   /// Finds an algorithm by its name, or throws InvalidArgument. Null: it does not serve here, and
@@ -55,7 +58,8 @@ class AlgorithmRules {
     Bytes from{0}, to{std::numeric_limits<std::uint64_t>::max()};
     NumberRange ranks{}, hosts{};
     std::vector<DataType> types{};  ///< empty: all
-    std::string text{};             ///< as it was written
+    std::optional<MemoryKind> memory{};
+    std::string text{};  ///< as it was written
 
     bool matches(const RuledCall& call) const;
   };

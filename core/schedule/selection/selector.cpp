@@ -221,7 +221,8 @@ RuledCall ruled_call(const Call& call, const Hosts& hosts) {
           .bytes = call.extent(hosts.ranks()),
           .ranks = hosts.ranks(),
           .hosts = hosts.count(),
-          .type = call.type};
+          .type = call.type,
+          .memory = call.memory};
 }
 
 bool is_measured_kind(const Call& call) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "capstan/types.hpp"
+#include "core/schedule/lowering/plan.hpp"
 #include "core/schedule/lowering/slots.hpp"
 #include "core/schedule/selection/simulated_clock.hpp"
 #include "core/schedule/selection/simulated_memory.hpp"
@@ -26,14 +27,15 @@ class Simulation {
         hosts_(hosts),
         element_(call.element),
         synchronizes_(call.synchronizes),
-        slot_kind_(kind_of(programs, call.element)),
-        tells_(notice_interval(slot_kind_, 1, synchronizes_, standard_slots) == 1),
+        slots_(slots_for(call.memory)),
+        slot_kind_(kind_of(programs, call.element, slots_)),
+        tells_(notice_interval(slot_kind_, 1, synchronizes_, slots_) == 1),
         memory_(hosts, call, model),
         time_slice_(model.shares_cores ? model.time_slice : 0),
         model_(model),
         trace_(trace),
         ranks_(programs.size(),
-               State{SlotRotation{SlotLayout{hosts.ranks(), Bytes{}, pool_of(slot_kind_)}}}) {
+               State{SlotRotation{SlotLayout{hosts.ranks(), Bytes{}, used_slots()}}}) {
     for (const Rank r : all_ranks(programs_.size()))
       ranks_[r].readers = std::make_shared<const std::vector<Rank>>(readers_of(programs[r]));
   }
@@ -107,19 +109,17 @@ class Simulation {
 
   /// The kind of slots, computed as for a call of one block: streams have slots of full length
   /// anyway.
-  static SlotKind kind_of(const ByRank<Program>& programs, Bytes element) {
+  static SlotKind kind_of(const ByRank<Program>& programs, Bytes element, const SlotPool& slots) {
     Elements largest;
     for (const Program& program : programs)
       largest = std::max(largest, std::ranges::max(program.staging));
     const bool packets = programs[Rank{0}].packets;
     const auto protocol = packets ? Protocol::inline_packets : Protocol::staged;
-    return standard_slots.kind_for(staging_bytes(largest, protocol, element), packets, false);
+    return slots.kind_for(staging_bytes(largest, protocol, element), packets, false);
   }
 
   /// Slots that no call uses are left out: copying all of them took a fifth of the time.
-  static SlotPool pool_of(SlotKind kind) {
-    return standard_slots.only(kind, static_cast<int>(calls));
-  }
+  SlotPool used_slots() const { return slots_.only(slot_kind_, static_cast<int>(calls)); }
 
   /// Takes the next slot if the rank writes to its staging buffer. The rank waits until the slot's
   /// last readers have finished.
@@ -293,6 +293,7 @@ class Simulation {
   const Hosts& hosts_;
   const Bytes element_;
   const bool synchronizes_;
+  const SlotPool& slots_;
   const SlotKind slot_kind_;
   const bool tells_;  // each call ends with notices to writers on other hosts
   SimulatedMemory memory_;

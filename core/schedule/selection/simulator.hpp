@@ -21,6 +21,7 @@ struct SimulatedCall {
   Bytes of_all{};                   ///< inputs and outputs of all ranks
   Bytes shortest{};                 ///< the shortest buffer of all ranks that is not empty
   PeerMappedBuffers peer_mapped{};  ///< buffers that peers load from instead of reading them
+  MemoryKind memory{};
 };
 
 /// The time of one call in nanoseconds, by what the slowest rank does in it.

@@ -28,6 +28,7 @@ struct ExplainOptions {
   std::string rules, profile;
   bool in_order = false;
   std::string reproducible;
+  std::string memory = "host", device_link;
   std::string json;
   int schedule = -1;
   std::string svg, chart, topology, fabric;
@@ -50,6 +51,17 @@ Call call_of(const ExplainOptions& options, int ranks) {
   return make_call(*collective_named(options.collective), *type, *op, options.root, bytes, ranks);
 }
 
+/// None: calls in memory of the host.
+std::optional<DeviceLink> devices_of(const ExplainOptions& options, const Hosts& hosts) {
+  if (options.memory == name_of(MemoryKind::host)) {
+    if (options.device_link.empty()) return std::nullopt;
+    throw InvalidArgument("--device-link: it is about --memory device");
+  }
+  if (!hosts.single())
+    throw InvalidArgument("--memory device: on one host, as devices reach each other there alone");
+  return options.device_link.empty() ? DeviceLink::memory : device_link_named(options.device_link);
+}
+
 Question question_of(const ExplainOptions& options) {
   Settings settings = Settings::from_environment();
   if (!options.rules.empty()) settings.algorithm = options.rules;
@@ -58,13 +70,13 @@ Question question_of(const ExplainOptions& options) {
   const Hosts hosts = hosts_of(options);
   Question question{.call = call_of(options, hosts.ranks()),
                     .machine = expected_machine(hosts, settings),
-                    .rules = rules_of(settings, hosts),
-                    .model = {},
-                    .commutative = !options.in_order,
-                    .reproducible = settings.reproducible};
-  question.model = link_model(question.machine, settings);
-  question.autotuned =
-      question.machine.autotunes && may_be_tuned(question.call, hosts, question.model);
+                    .selection = {},
+                    .commutative = !options.in_order};
+  const auto devices = devices_of(options, hosts);
+  if (devices) question.call.memory = MemoryKind::device;
+  question.selection = selection_of(question.machine, settings, devices);
+  question.autotuned = !devices && question.machine.autotunes &&
+                       may_be_tuned(question.call, hosts, question.selection.links);
   return question;
 }
 
@@ -72,7 +84,9 @@ Question question_of(const ExplainOptions& options) {
 int explain_cluster(const CLI::App& command, const ExplainOptions& options,
                     const std::vector<std::string>& arguments) {
   refuse_options(
-      command, {"--hosts", "--rules", "--profile", "--in-order", "--reproducible", "--schedule"},
+      command,
+      {"--hosts", "--rules", "--profile", "--in-order", "--reproducible", "--schedule", "--memory",
+       "--device-link"},
       "not with --topology or --fabric, which simulate a cluster that is not here: leave "
       "out one of them");
   if (options.ranks < 2)
@@ -131,6 +145,7 @@ constexpr const char* explain_footer =
     "  capstan explain all_reduce --bytes 1M\n"
     "  capstan explain all_reduce --bytes 64k -n 8 --chart page.html --schedule 0\n"
     "  capstan explain broadcast --bytes 4M --hosts 4x8\n"
+    "  capstan explain all_reduce --bytes 1M -n 8 --memory device --device-link direct\n"
     "  capstan explain all_reduce --bytes 1M --topology dgx.xml --ranks 4096\n"
     "  capstan explain all_reduce -n 8 --rules 'all_reduce:0-64k ranks=2-8:flat,64k-inf:ring'\n\n"
     "Starts no ranks: it decides as ranks on this machine would, by the same function. A rule\n"
@@ -181,6 +196,16 @@ void add_explain_command(CLI::App& app, int& status, const std::vector<std::stri
                       "rank_order (default: that of CAPSTAN_REPRODUCIBLE)");
   command->add_option("--rules", options->rules, "Rules instead of those of CAPSTAN_ALGORITHM");
   command->add_option("--profile", options->profile, "A profile instead of the usual one, or none");
+  command
+      ->add_option("--memory", options->memory,
+                   "Memory that the buffers lie in: host, or device for calls by kernels")
+      ->check(CLI::IsMember({"host", "device"}))
+      ->capture_default_str();
+  command
+      ->add_option("--device-link", options->device_link,
+                   "The farthest link between the devices: memory (all ranks share one, the "
+                   "default), direct (NVLink, xGMI) or bus (PCIe)")
+      ->check(CLI::IsMember({"memory", "direct", "bus"}));
   add_json_option(*command, options->json);
   command->add_option("--schedule", options->schedule, "Print the steps of this rank, too")
       ->check(CLI::Range(0, most_ranks - 1));

@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "capstan/memory_kind.hpp"
 #include "core/platform/device/device_driver.hpp"
-#include "core/platform/device/device_link.hpp"
 #include "core/tools/cli/doctor/probe.hpp"
 
 namespace capstan::cli {

@@ -41,8 +41,7 @@ MachineView expected_machine(const Hosts& hosts, const Settings& settings) {
           .huge_pages = reads && settings.huge_pages && can_collapse_pages(),
           .autotunes = settings.autotune && settings.algorithm.empty() && hosts.single(),
           .cached_buffers = cached_buffers(machine, each),
-          .measured = std::move(profile.measured),
-          .scales = std::move(profile.scales),
+          .profile = std::move(profile),
           .oversubscribed = shares};
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/engine/run/machine_view.hpp"
+#include "core/schedule/selection/kept_choices.hpp"
 #include "core/schedule/selection/survey.hpp"
 
 namespace capstan::cli {
@@ -14,16 +15,15 @@ namespace capstan::cli {
 struct Question {
   Call call;
   MachineView machine;  ///< this machine, as ranks started by `capstan run` would find it
-  AlgorithmRules rules;
-  LinkModel model;
+  SelectionContext selection;
   bool commutative = true;
-  Reproducible reproducible = Reproducible::run;
   bool autotuned = false;  ///< the first calls try several candidates
 
   const Hosts& hosts() const { return machine.hosts; }
+  std::optional<DeviceLink> devices() const { return selection.links.devices; }
   Survey answer() const {
-    const SumOrder order = needed_order(call, commutative, reproducible);
-    return survey(call, hosts(), rules, order, model, machine.measured.get());
+    const SumOrder order = needed_order(call, commutative, selection.reproducible);
+    return survey(call, hosts(), selection.rules, order, selection.links, selection.measured.get());
   }
 };
 

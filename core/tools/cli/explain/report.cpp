@@ -10,10 +10,19 @@
 namespace capstan::cli {
 namespace {
 
+std::string memory_text(const Question& question) {
+  const auto link = question.devices();
+  if (!link) return "";
+  return *link == DeviceLink::memory
+             ? ", in memory of the device that they share"
+             : fmt::format(", in memory of devices over {}", name_of(*link));
+}
+
 std::string world_of(const Question& question) {
   const Hosts& hosts = question.hosts();
   return fmt::format("{} rank{} on {} host{}", hosts.ranks(), hosts.ranks() == 1 ? "" : "s",
-                     hosts.count(), hosts.count() == 1 ? "" : "s");
+                     hosts.count(), hosts.count() == 1 ? "" : "s") +
+         memory_text(question);
 }
 
 /// Where a decision comes from, with what may change it later.
@@ -22,12 +31,13 @@ std::string source_text(const Question& question, const Survey& survey) {
     case Source::rule:
       return "a rule (CAPSTAN_ALGORITHM or --rules)";
     case Source::profile:
-      return question.machine.measured->origin();
+      return question.selection.measured->origin();
     case Source::model:
       break;
   }
   std::string text = "the model";
-  if (!question.machine.scales.empty()) text += ", fitted to this machine";
+  if (!question.machine.profile.part(question.devices()).scales.empty())
+    text += ", fitted to this machine";
   if (question.autotuned)
     text +=
         "; the first calls then try several candidates (CAPSTAN_AUTOTUNE=1) and take the fastest";
@@ -82,15 +92,15 @@ nlohmann::json to_json(const SurveyedWay& way) {
 
 /// The cost of reproducible sums, where they are asked for.
 std::string bits_text(const Question& question, const Survey& survey) {
-  if (question.reproducible == Reproducible::run || !rounds(question.call)) return "";
+  if (question.selection.reproducible == Reproducible::run || !rounds(question.call)) return "";
   Question other = question;
-  other.reproducible = Reproducible::run;
+  other.selection.reproducible = Reproducible::run;
   const Choice any = other.answer().decision.choice;
   return fmt::format(
       "bits:     {}, as asked; expected to take {:.2f} times as long as {}, the "
       "choice without\n",
-      name_of(question.reproducible), survey.decision.choice.nanoseconds / any.nanoseconds,
-      any.algorithm->name);
+      name_of(question.selection.reproducible),
+      survey.decision.choice.nanoseconds / any.nanoseconds, any.algorithm->name);
 }
 
 }  // namespace
@@ -130,11 +140,13 @@ nlohmann::json to_json(const Question& question, const Survey& survey) {
           {"bytes", question.call.extent(question.hosts().ranks()).value()},
           {"ranks", question.hosts().ranks()},
           {"hosts", question.hosts().count()},
+          {"memory", name_of(question.call.memory)},
+          {"device_link", question.devices() ? word_for(*question.devices()) : ""},
           {"algorithm", choice.algorithm->name},
           {"protocol", word_for(choice.protocol)},
           {"times_shorter_blocks", choice.times_shorter},
           {"same_sums", choice.algorithm->guarantees.same_sums},
-          {"reproducible", name_of(question.reproducible)},
+          {"reproducible", name_of(question.selection.reproducible)},
           {"rank_ordered_sum", choice.algorithm->guarantees.rank_ordered_sum},
           {"reason", choice.reason},
           {"decided_by", name_of(survey.decision.source)},

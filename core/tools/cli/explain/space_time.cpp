@@ -158,7 +158,8 @@ class SpaceTime {
 }  // namespace
 
 std::string space_time_svg(const Question& question, const Choice& choice) {
-  Predictor predictor{*choice.algorithm, question.hosts(), typical(question.call), question.model};
+  Predictor predictor{*choice.algorithm, question.hosts(), typical(question.call),
+                      question.selection.links};
   const auto line = predictor.timeline(choice.protocol);
   return SpaceTime{line}.draw(fmt::format("{} by {}, {}: one of many calls, as predicted",
                                           to_string(question.call), choice.algorithm->name,

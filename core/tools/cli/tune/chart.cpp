@@ -25,11 +25,9 @@ std::vector<Panel> panels_of(const Profile& profile) {
   std::vector<Panel> panels;
   for (const MeasuredGroup& group : profile.groups)
     for (const Collective collective : all_collectives()) {
-      Panel panel{.title = fmt::format("{}, {} ranks", name_of(collective), group.ranks),
+      Panel panel{.title = fmt::format("{}, {}", name_of(collective), name_of(group)),
                   .collective = collective,
                   .ranks = group.ranks};
-      if (group.hosts > 1)
-        panel.title += fmt::format(" on {} hosts over {}", group.hosts, group.network);
       for (const MeasuredCell& cell : group.cells)
         if (cell.collective == collective && !cell.ways.empty()) panel.cells.push_back(&cell);
       std::ranges::sort(panel.cells, {}, &MeasuredCell::bytes);
@@ -101,7 +99,7 @@ std::string chart_page(const Profile& profile, const report::Facts& facts) {
   page.add_facts(facts);
   page.add_fact("profile of", profile.machine.description);
   for (const MeasuredGroup& group : profile.groups)
-    page.add_fact(fmt::format("{} ranks, {} hosts", group.ranks, group.hosts),
+    page.add_fact(name_of(group),
                   fmt::format("{}, {} {}{}", group.date, group.command, group.machine,
                               group.under_load.empty() ? "" : ", beside " + group.under_load));
   const auto panels = panels_of(profile);

@@ -47,20 +47,19 @@ class Bench {
         hosts_(evenly_filled_hosts(group)) {
     Settings settings;
     settings.profile = "none";
-    model_ = link_model(expected_machine(hosts_, settings), settings);
+    model_ = link_model(expected_machine(hosts_, settings), settings, group.devices);
     for (std::size_t i = 1; i < profiles.size(); ++i)
       if (const auto found = std::ranges::find_if(
-              profiles[i].groups, [&](const auto& each) { return is_same(each, group); });
+              profiles[i].groups, [&](const auto& each) { return each.is_like(group); });
           found != profiles[i].groups.end()) {
         same_.push_back(&*found);
         others_.push_back(files[i]);
       }
-    first_ = measured_times(profiles.front(), group.network, files.front());
+    first_ = measured_times(profiles.front(), group.network, files.front(), group.devices);
   }
 
   void print() const {
-    perf::print_folded("{} ranks on {} host{}{}\n", group_.ranks, group_.hosts,
-                       group_.hosts == 1 ? "" : "s over ", group_.network);
+    perf::print_folded("{}\n", name_of(group_));
     const auto measurements = judged(model_, nullptr, group_.cells.empty() ? 1 : 0);
     if (measurements.empty()) return perf::print_folded("no cell was measured\n");
     print_cells(measurements.front());
@@ -88,9 +87,6 @@ class Bench {
     print_predictions(measurements);
   }
 
-  static bool is_same(const MeasuredGroup& a, const MeasuredGroup& b) {
-    return a.ranks == b.ranks && a.hosts == b.hosts && a.network == b.network;
-  }
   std::vector<Judgement> judged(const LinkModel& model, const MeasuredTimes* profile,
                                 std::size_t from) const {
     std::vector<Judgement> all;
