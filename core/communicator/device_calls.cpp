@@ -82,6 +82,12 @@ DeviceCalls::DeviceCalls(Communicator& ranks, DeviceGroup& group, SelectionConte
                          const Settings& settings)
     : ranks_(ranks), group_(group), choices_(std::move(selection)), proofs_(proofs_of(settings)) {}
 
+void DeviceCalls::use_rules(AlgorithmRules rules) {
+  choices_.use_rules(std::move(rules));
+  while (drop_one()) {
+  }
+}
+
 DeviceCalls::Kind DeviceCalls::find(const Call& call) const {
   const auto known = known_.find(call);
   if (known != known_.end()) return *known->second;

@@ -61,6 +61,8 @@ class DeviceCalls {
   Kind find(const Call& call) const;
   /// The choice by which such a call runs where no kernel is refused.
   Choice choice(const Call& call) { return choices_.choice(call); }
+  /// Calls of kinds that nothing uses run by other rules from now on.
+  void use_rules(AlgorithmRules rules);
   /// Puts a call into a stream. DeviceGroup::has_begun() and has_ended() tell of its number; of a
   /// call without one, 0, which is captured into a graph, they tell nothing. Throws SystemError.
   void launch(const Kind& kind, const CheckedCall& call, std::uint64_t number, void* stream);

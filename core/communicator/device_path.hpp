@@ -39,7 +39,7 @@ namespace capstan {
 class DevicePath {
  public:
   /// Access to what a communicator is made of.
-  using EngineOf = Engine& (*)(Communicator&);
+  using EngineOf = Engine& (*)(const Communicator&);
 
   /// `ranks`: of the same members as the calls, for agreements alone.
   DevicePath(Communicator ranks, const Settings& settings, EngineOf engine_of);
@@ -69,6 +69,13 @@ class DevicePath {
                            std::shared_ptr<const StreamProfile> profile);
   /// Which way such a call takes, and why.
   std::string explain(const Request& request) const;
+
+  /// The farthest link between the devices; none: calls do not run by kernels, or none was made.
+  std::optional<DeviceLink> link() const {
+    return group_ ? std::optional{group_->link()} : std::nullopt;
+  }
+  /// Calls run by other rules from the next one on. Those so far have ended.
+  void use_rules(AlgorithmRules rules) { calls_->use_rules(std::move(rules)); }
 
   /// Whether something has to be looked after.
   bool busy() const;

@@ -20,6 +20,7 @@
 #include "core/communicator/host_calls.hpp"
 #include "core/communicator/stream_buffers.hpp"
 #include "core/communicator/stream_profile.hpp"
+#include "core/communicator/stream_tuning.hpp"
 
 namespace capstan {
 namespace {
@@ -69,8 +70,7 @@ class StreamCollectives::Impl {
  public:
   Impl(Communicator& world, const Settings& settings)
       : group_(group_of(world)),
-        device_(group_of(world), settings,
-                [](Communicator& of) -> Engine& { return Communicator::Impl::of(of).engine; }),
+        device_(group_of(world), settings, &engine_of),
         host_(group_, settings.pinned_memory,
               {.meanwhile = [this] { poll_while_waiting(); },
                .may_stay_on_device =
@@ -138,6 +138,15 @@ class StreamCollectives::Impl {
   }
 
   const Communicator& group() const { return group_; }
+  Engine& engine() const { return engine_of(group_); }
+  std::optional<DeviceLink> link() {
+    const std::lock_guard one_by_one{calling_};
+    return device_.link();
+  }
+  void use_rules(AlgorithmRules rules) {
+    const std::lock_guard one_by_one{calling_};
+    device_.use_rules(std::move(rules));
+  }
 
   void attach(std::shared_ptr<const StreamProfile> profile) {
     const std::lock_guard one_by_one{calling_};
@@ -145,6 +154,8 @@ class StreamCollectives::Impl {
   }
 
  private:
+  static Engine& engine_of(const Communicator& of) { return Communicator::Impl::of(of).engine; }
+
   void require_no_failure() {
     const std::lock_guard lock{mutex_};
     if (failure_) std::rethrow_exception(failure_);
@@ -327,6 +338,16 @@ void StreamCollectives::detach_profiler() {
 
 bool StreamCollectives::is_idle() const {
   return impl_->is_idle();
+}
+
+Engine& StreamTuning::engine() const {
+  return streams_.impl_->engine();
+}
+std::optional<DeviceLink> StreamTuning::link() const {
+  return streams_.impl_->link();
+}
+void StreamTuning::use_rules(AlgorithmRules rules) {
+  streams_.impl_->use_rules(std::move(rules));
 }
 
 void StreamCollectives::OnStream::run(const Request& request) {

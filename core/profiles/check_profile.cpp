@@ -30,7 +30,7 @@ class GroupCheck {
   using BySize = std::map<Bytes, const MeasuredCell*>;
 
   void report(const std::string& what) {
-    findings_.push_back(fmt::format("{} ranks on {} hosts: {}", group_.ranks, group_.hosts, what));
+    findings_.push_back(fmt::format("{}: {}", name_of(group_), what));
   }
   static std::string name(const MeasuredCell& cell) {
     return fmt::format("{} of {} bytes", name_of(cell.collective), cell.bytes.value());
@@ -111,9 +111,7 @@ std::vector<std::string> check_profile(const Profile& profile, const Fingerprint
     for (std::size_t k = 0; k < i; ++k)
       if (const MeasuredGroup &a = profile.groups[i], &b = profile.groups[k]; a.is_like(b))
         findings.push_back(
-            fmt::format("{} ranks on {} hosts: two groups overlap, and the last "
-                        "cells count",
-                        a.ranks, a.hosts));
+            fmt::format("{}: two groups overlap, and the last cells count", name_of(a)));
   return findings;
 }
 

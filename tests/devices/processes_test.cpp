@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "capstan/version.hpp"
+#include "core/profiles/find_profile.hpp"
 #include "core/profiles/write_profile.hpp"
 #include "tests/processes/stopped_rank.hpp"
 #include "tests/temporary_folder.hpp"
@@ -127,6 +128,34 @@ TEST_F(ProcessesOnDevices, AProfileOfTheirLinksChoosesWhatRuns) {
   }
   const std::string way = way_by(group_of_direct(DeviceLink::bus));
   EXPECT_EQ(occurrences(way, "PCIe or an unknown link: direct staged, measured 1.00 us"), 3) << way;
+}
+
+/// Times of the stand-in say nothing about GPUs. What was measured is looked at alone.
+TEST_F(ProcessesOnDevices, TuneMeasuresTheWaysInWhichKernelsRunCalls) {
+  const test::TemporaryFolder folder;
+  const std::string file = folder / "profile.json";
+  const auto tune = [&](const std::string& kernels) {
+    return run_command(
+        {CAPSTAN_PROGRAM, "tune", "all_reduce,broadcast", "-n", "3", "--device", "cuda", "--sizes",
+         "64,4K", "--seconds", "0.01", "--despite-load", "-o", file},
+        {{"LD_LIBRARY_PATH", FAKE_DRIVERS}, {"CAPSTAN_DEVICE_EXECUTOR", kernels}});
+  };
+  auto result = tune("0");
+  EXPECT_NE(result.status, 0);
+  EXPECT_THAT(result.output, HasSubstr("calls do not run by kernels here (pinned staging: rank 0: "
+                                       "CAPSTAN_DEVICE_EXECUTOR is 0)"));
+  result = tune("1");
+  if (result.output.find("has no kernels for CUDA") != std::string::npos) GTEST_SKIP();
+  ASSERT_EQ(result.status, 0) << result.output;
+  const Profile profile = parse_profile(read_profile_file(file), file);
+  ASSERT_EQ(profile.groups.size(), 1U);
+  EXPECT_EQ(profile.groups[0].devices, DeviceLink::bus) << "ranks use both devices";
+  ASSERT_EQ(profile.groups[0].cells.size(), 4U);
+  for (const MeasuredCell& cell : profile.groups[0].cells) {
+    EXPECT_GT(cell.ways.size(), 3U);
+    for (const MeasuredWay& way : cell.ways) EXPECT_FALSE(reads_buffers(way.protocol));
+  }
+  EXPECT_TRUE(profile.groups[0].model) << "the constants of the link are fitted";
 }
 
 TEST_F(ProcessesOnDevices, TheDeathOfOneEndsTheKernelsOfTheOthers) {

@@ -36,7 +36,7 @@ struct TuneOptions {
   launcher::HostOptions where;
   double seconds = 0.3;
   QuietOptions quiet;
-  std::string output, under_load, check, format, chart, json;
+  std::string vendor, output, under_load, check, format, chart, json;
   std::vector<std::string> judged;
   bool restart = false;
 };
@@ -52,6 +52,7 @@ SweepPlan plan_of(const TuneOptions& options, const std::vector<std::string>& ar
   SweepPlan plan{.collectives = {},
                  .sizes = {},
                  .seconds = options.seconds,
+                 .vendor = options.vendor,
                  .file = options.output.empty() ? usual_file() : options.output,
                  .restart = options.restart,
                  .under_load = options.under_load,
@@ -183,6 +184,7 @@ constexpr const char* tune_footer =
     "  capstan tune                                   all cores, six collectives, 8 bytes to 16M\n"
     "  capstan tune all_reduce --sizes 8,1K,64K,1M,16M -n 2,4\n"
     "  capstan tune --hosts node1:2,node2:2 --chart tuned.html\n"
+    "  capstan tune -n 8 --device cuda                calls in streams of GPUs\n"
     "  capstan tune --under-load './my_computation'   beside a computation on the same cores\n"
     "  capstan tune --check profile.json              what is wrong with a profile\n"
     "  capstan tune --judge first.json,second.json    how well the model chooses here\n"
@@ -222,6 +224,11 @@ void add_tune_command(CLI::App& app, int& status, const std::vector<std::string>
   command->add_option("--seconds", options->seconds, "How long each cell is measured, about")
       ->check(seconds_to_measure())
       ->capture_default_str();
+  command
+      ->add_option("--device", options->vendor,
+                   "Measure calls by kernels, with buffers in memory of GPUs, cuda or hip: each "
+                   "rank takes the next one, and several share one where there are fewer")
+      ->check(CLI::IsMember({"cuda", "hip"}));
   command->add_option("-o,--output", options->output,
                       "The profile (default: the user's, capstan/profiles/ID.json in "
                       "XDG_CONFIG_HOME or ~/.config); with --export the one to read");

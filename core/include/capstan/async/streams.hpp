@@ -15,6 +15,7 @@
 namespace CAPSTAN_EXPORT capstan {
 
 class Profiler;
+class StreamTuning;
 
 /// Collectives and messages on memory of devices, in the order of streams (cudaStream_t, CUstream,
 /// hipStream_t):
@@ -108,6 +109,7 @@ class StreamCollectives {
   bool is_idle() const;
 
  private:
+  friend class StreamTuning;
   class Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -19,14 +19,26 @@ AlgorithmRules rule_for(Collective collective, const MeasuredWay& way) {
   return AlgorithmRules::parse(fmt::format("{}:{}", name_of(collective), name_of(way)));
 }
 
+MeasuredCall call_of(MeasuredCalls& calls, const perf::Cell& cell) {
+  const int rank = calls.engine().rank(), ranks = calls.engine().size();
+  const Request request = perf::request_of(cell, rank, ranks, calls.input(), calls.output());
+  MeasuredCall call{request, check(request, rank, ranks)};
+  if (calls.devices()) call.checked.call.memory = MemoryKind::device;
+  return call;
+}
+
 }  // namespace
 
-Member join_to_measure() {
+Settings settings_to_measure() {
   Settings settings = Settings::from_environment();
   settings.autotune = false;
   settings.algorithm.clear();
   settings.profile = "none";
-  return join_launched_world(detect_launch(process_environment()), settings);
+  return settings;
+}
+
+Member join_to_measure() {
+  return join_launched_world(detect_launch(process_environment()), settings_to_measure());
 }
 
 MachineState state_since(const MachineReading& before, Engine& engine) {
@@ -35,20 +47,20 @@ MachineState state_since(const MachineReading& before, Engine& engine) {
   return MachineState::of(std::span{&*all.begin(), static_cast<std::size_t>(engine.size())});
 }
 
-CellClock::CellClock(Engine& engine, const perf::Cell& cell, std::byte* input, std::byte* output)
-    : engine_(engine),
-      exchange_(engine),
-      checked_(check(perf::request_of(cell, engine.rank(), engine.size(), input, output),
-                     engine.rank(), engine.size())),
+CellClock::CellClock(MeasuredCalls& calls, const perf::Cell& cell)
+    : calls_(calls),
+      exchange_(calls.engine()),
+      call_(call_of(calls, cell)),
       candidates_(predicted()),
       expected_(candidates_.ways) {}
 
 MeasuredCell CellClock::predicted() const {
-  const Hosts& hosts = engine_.machine().hosts;
-  const LinkModel model = link_model(engine_.machine(), engine_.settings());
-  MeasuredCell cell{checked_.call.collective, hosts.ranks(), hosts.count(),
-                    checked_.call.extent(hosts.ranks())};
-  for (const Candidate& each : candidates_for(checked_.call, hosts, SumOrder::any, model))
+  const Call& call = call_.checked.call;
+  const MachineView& machine = calls_.engine().machine();
+  const Hosts& hosts = machine.hosts;
+  const LinkModel model = link_model(machine, calls_.engine().settings(), calls_.devices());
+  MeasuredCell cell{call.collective, hosts.ranks(), hosts.count(), call.extent(hosts.ranks())};
+  for (const Candidate& each : candidates_for(call, hosts, SumOrder::any, model))
     cell.ways.push_back({each.algorithm, each.protocol, 1, each.nanoseconds});
   return cell;
 }
@@ -57,17 +69,17 @@ std::vector<double> CellClock::times(const std::vector<MeasuredWay>& ways, doubl
                                      double most_calls) {
   std::vector<double> own;
   for (const MeasuredWay& way : ways) {
-    engine_.use_rules(rule_for(checked_.call.collective, way));
-    run();
+    calls_.use_rules(rule_for(call_.checked.call.collective, way));
+    calls_.run(call_, 1);
     const int calls =
         static_cast<int>(std::clamp(turn / expected(way).nanoseconds, 1.0, most_calls));
     const auto start = std::chrono::steady_clock::now();
-    for (int i = 0; i < calls; ++i) run();
+    calls_.run(call_, calls);
     const std::chrono::duration<double, std::nano> elapsed =
         std::chrono::steady_clock::now() - start;
     own.push_back(elapsed.count() / calls);
   }
-  engine_.use_rules({});
+  calls_.use_rules({});
   const auto all = greatest(own);
   for (std::size_t i = 0; i < ways.size(); ++i) expected(ways[i]).nanoseconds = all[i];
   return all;

@@ -3,17 +3,20 @@
 
 #include <vector>
 
-#include "core/communicator/checked_call.hpp"
 #include "core/engine/run/agreement.hpp"
 #include "core/engine/run/engine.hpp"
 #include "core/engine/world/world.hpp"
 #include "core/profiles/machine_state.hpp"
 #include "core/schedule/selection/measured_times.hpp"
+#include "core/tools/cli/tune/measured_calls.hpp"
 #include "perf/measure/cell.hpp"
 
 namespace capstan::cli {
 
-/// Joins the world that a launcher has started, without rules, profile and autotuner. Throws as
+/// The settings of the environment, without rules, profile and autotuner.
+Settings settings_to_measure();
+
+/// Joins the world that a launcher has started, with these settings. Throws as
 /// join_launched_world().
 Member join_to_measure();
 
@@ -24,8 +27,8 @@ MachineState state_since(const MachineReading& before, Engine& engine);
 /// get the same answers.
 class CellClock {
  public:
-  /// The buffers hold the call's and outlive this.
-  CellClock(Engine& engine, const perf::Cell& cell, std::byte* input, std::byte* output);
+  /// `calls` outlives this.
+  CellClock(MeasuredCalls& calls, const perf::Cell& cell);
 
   /// Every candidate that can run here, with its predicted time.
   const MeasuredCell& candidates() const { return candidates_; }
@@ -36,13 +39,12 @@ class CellClock {
 
  private:
   MeasuredCell predicted() const;
-  void run() { engine_.run(checked_.call, checked_.input, checked_.output); }
   MeasuredWay& expected(const MeasuredWay& way);
   std::vector<double> greatest(const std::vector<double>& own);
 
-  Engine& engine_;
+  MeasuredCalls& calls_;
   CollectiveExchange exchange_;
-  const CheckedCall checked_;
+  const MeasuredCall call_;
   const MeasuredCell candidates_;
   std::vector<MeasuredWay> expected_;  // with their last known times
 };

@@ -95,6 +95,7 @@ std::vector<MeasuredCell> measure_cells(Engine& engine) {
   constexpr Bytes largest = std::ranges::max(sizes);
   const Buffer input{largest, engine.machine().huge_pages};
   const Buffer output{largest, engine.machine().huge_pages};
+  CallsOnHost calls{engine, input.data(), output.data()};
   const double turn = turn_for(engine.machine());
   TimeBudget time{engine};
   std::vector<MeasuredCell> cells;
@@ -102,7 +103,7 @@ std::vector<MeasuredCell> measure_cells(Engine& engine) {
     for (const Collective collective : collectives) {
       if (time.agree_whether_spent()) return cells;
       const perf::Cell cell = perf::usual_cell_of(collective, size, engine.size());
-      cells.push_back(measure({engine, cell, input.data(), output.data()}, turn));
+      cells.push_back(measure({calls, cell}, turn));
     }
   return cells;
 }

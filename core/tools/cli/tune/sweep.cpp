@@ -29,12 +29,8 @@ namespace {
 /// Sweeps over the cells of a plan, as one rank.
 class Sweep {
  public:
-  Sweep(const SweepPlan& plan, Engine& engine)
-      : plan_(plan),
-        engine_(engine),
-        exchange_(engine),
-        memory_(std::ranges::max(plan.sizes).value() + 4096),
-        output_(memory_.size()) {}
+  Sweep(const SweepPlan& plan, MeasuredCalls& calls)
+      : plan_(plan), calls_(calls), engine_(calls.engine()), exchange_(engine_) {}
 
   int run() {
     if (is_first()) profile_ = profile_to_continue(plan_);
@@ -61,7 +57,12 @@ class Sweep {
     return machine.hosts.single() ? "" : std::string{word_for(machine.network)};
   }
   MeasuredGroup& group() {
-    return profile_.group(engine_.size(), engine_.machine().hosts.count(), network());
+    return profile_.group(engine_.size(), engine_.machine().hosts.count(), network(),
+                          calls_.devices());
+  }
+
+  LinkModel model() const {
+    return link_model(engine_.machine(), engine_.settings(), calls_.devices());
   }
 
   /// The cells that rank 0's file lacks.
@@ -124,8 +125,8 @@ class Sweep {
   /// The changes that the profile makes, by the times in it.
   std::string changes() {
     const Hosts& hosts = engine_.machine().hosts;
-    const LinkModel model = link_model(engine_.machine(), engine_.settings());
-    const MeasuredTimes times = measured_times(profile_, network(), plan_.file);
+    const LinkModel model = this->model();
+    const MeasuredTimes times = measured_times(profile_, network(), plan_.file, calls_.devices());
     return text_of_changes(judge(group(), hosts, model), judge(group(), hosts, model, &times));
   }
 
@@ -148,7 +149,7 @@ class Sweep {
 
   SweptCell time_ways(const perf::Cell& cell) {
     constexpr std::uint64_t most_shorter = 8;
-    CellClock clock{engine_, cell, memory_.data(), output_.data()};
+    CellClock clock{calls_, cell};
     const MeasuredCell& all = clock.candidates();
     const bool streams = all.bytes >= block_bytes(engine_.size(), engine_.machine().chunk);
     CellSweep::Options options;
@@ -168,8 +169,7 @@ class Sweep {
     std::vector<MeasuredCell> cells;
     std::ranges::copy_if(known.cells, std::back_inserter(cells), &MeasuredCell::decides);
     if (cells.empty()) return;
-    known.model = fit_model(cells, engine_.machine().hosts,
-                            link_model(engine_.machine(), engine_.settings()));
+    known.model = fit_model(cells, engine_.machine().hosts, model());
     write_profile(profile_, plan_.file);
   }
 
@@ -181,9 +181,9 @@ class Sweep {
 
   const SweepPlan& plan_;
   const bool text_ = prints_text(plan_.json);
+  MeasuredCalls& calls_;
   Engine& engine_;
   CollectiveExchange exchange_;
-  std::vector<std::byte> memory_, output_;
   Profile profile_{};               // of rank 0
   std::vector<SweptCell> swept_{};  // of rank 0
 };
@@ -197,8 +197,15 @@ Profile profile_to_continue(const SweepPlan& plan) {
 }
 
 int sweep_as_rank(const SweepPlan& plan) {
+  const std::size_t bytes = std::ranges::max(plan.sizes).value() + 4096;
+  if (!plan.vendor.empty()) {
+    CallsOnDevices calls{plan.vendor, bytes};
+    return Sweep{plan, calls}.run();
+  }
   const Member member = join_to_measure();
-  return Sweep{plan, *member.engine}.run();
+  std::vector<std::byte> input(bytes), output(bytes);
+  CallsOnHost calls{*member.engine, input.data(), output.data()};
+  return Sweep{plan, calls}.run();
 }
 
 }  // namespace capstan::cli

@@ -15,6 +15,7 @@ struct SweepPlan {
   std::vector<Collective> collectives;
   std::vector<Bytes> sizes;
   double seconds = 0.3;  ///< for each cell, about
+  std::string vendor{};  ///< of devices, in whose memory calls are measured; empty: of the host
   std::string file;      ///< the profile
   bool restart = false;  ///< measures again what the file has
   std::string under_load;
