@@ -9,6 +9,7 @@
 
 #include "capstan/error.hpp"
 #include "core/communicator/device_agreement.hpp"
+#include "core/engine/run/choice_log.hpp"
 #include "core/engine/run/device_proof.hpp"
 #include "core/engine/run/engine.hpp"
 #include "core/platform/device/at_place.hpp"
@@ -128,6 +129,7 @@ const DeviceCalls::Kernel& DeviceCalls::kernel(const Call& call) {
 
 std::shared_ptr<DeviceCallKind> DeviceCalls::make(const Call& call, void* kernel) {
   const Choice choice = choices_.choice(call);
+  log_choice(call, choice, Rank{ranks_.rank()});
   const Plan plan = this->plan(call, choice);
   const DeviceProgram program{plan, ranks_.size()};
   const auto lanes = static_cast<std::uint64_t>(group_.lanes());

@@ -130,6 +130,11 @@ TEST_F(ProcessesOnDevices, AProfileOfTheirLinksChoosesWhatRuns) {
   EXPECT_EQ(occurrences(way, "PCIe or an unknown link: direct staged, measured 1.00 us"), 3) << way;
 }
 
+TEST_F(ProcessesOnDevices, TheLogTellsHowCallsRun) {
+  const std::string log = run_worker(3, "way", {{"CAPSTAN_LOG", "info"}}).output;
+  EXPECT_EQ(occurrences(log, "all_reduce(3 x f32, sum) on devices: flat "), 1) << log;
+}
+
 /// Times of the stand-in say nothing about GPUs. What was measured is looked at alone.
 TEST_F(ProcessesOnDevices, TuneMeasuresTheWaysInWhichKernelsRunCalls) {
   const test::TemporaryFolder folder;

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/engine/run/plan_cache.hpp"
 
-#include <fmt/format.h>
-
 #include <map>
 #include <ranges>
 
 #include "core/engine/run/agreement.hpp"
+#include "core/engine/run/choice_log.hpp"
 #include "core/platform/memory/huge_pages.hpp"
-#include "core/platform/net/log.hpp"
 
 namespace capstan {
 namespace {
@@ -91,7 +89,7 @@ const CachedPlan& PlanCache::measured_plan(TunedCalls& calls, const Call& call) 
 std::unique_ptr<CachedPlan> PlanCache::make(const Call& call, const Choice& choice,
                                             TunedCalls* tuned,
                                             std::optional<std::size_t> candidate) const {
-  log_choice(call, choice, candidate.has_value());
+  log_choice(call, choice, context_.self, candidate.has_value());
   HostPlan plan{ProvenPlans::of_process().make(call, choice, hosts(), context_.self,
                                                context_.limits, context_.layout, context_.proofs)};
   hooks_.plan_made(plan);
@@ -100,18 +98,6 @@ std::unique_ptr<CachedPlan> PlanCache::make(const Call& call, const Choice& choi
   made->extent = call.extent(hosts().ranks());
   set_timed(*made);
   return made;
-}
-
-/// All ranks choose alike: the first one speaks.
-void PlanCache::log_choice(const Call& call, const Choice& choice, bool is_candidate) const {
-  if (context_.self != Rank{0} || call.purpose != Purpose::caller) return;
-  if (!log().shows(is_candidate ? Log::Level::debug : Log::Level::info)) return;
-  const auto text =
-      fmt::format("{}: {} {}", to_string(call), choice.algorithm->name, choice.manner());
-  if (is_candidate)
-    log().debug("{}, a candidate that is timed", text);
-  else
-    log().info("{}, {}", text, choice.reason);
 }
 
 void PlanCache::set_timed(CachedPlan& plan) const {

@@ -135,7 +135,6 @@ class PlanCache {
   const CachedPlan& measured_plan(TunedCalls& calls, const Call& call);
   std::unique_ptr<CachedPlan> make(const Call& call, const Choice& choice, TunedCalls* tuned,
                                    std::optional<std::size_t> candidate) const;
-  void log_choice(const Call& call, const Choice& choice, bool is_candidate) const;
   void set_timed(CachedPlan& plan) const;
   Choice predicted(const Call& call);
   bool autotunes(const Call& call) const;
