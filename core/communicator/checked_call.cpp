@@ -81,17 +81,13 @@ class Checker {
     if (user && user->type != request_.type)
       refuse("the operation '{}' is for {}, not {}", user->name, name_of(user->type),
              name_of(request_.type));
-    if (!user && !supports(request_.type, request_.reducer.op()))
-      refuse("{} is not defined for {}: choose another operation or type",
-             name_of(request_.reducer.op()), name_of(request_.type));
-    const bool prefix =
-        request_.collective == Collective::scan || request_.collective == Collective::exscan;
+    const std::string why =
+        user ? "" : why_undefined(request_.collective, request_.type, request_.reducer.op());
+    if (!why.empty()) refuse("{}", why);
     const double factor = request_.reducer.factor();
     if (request_.reducer.scales() && is_integer(request_.type) && !(std::abs(factor) < 0x1p63))
       refuse("{} cannot be multiplied by {}: the factor must lie between -2^63 and 2^63",
              name_of(request_.type), factor);
-    if (!user && prefix && request_.reducer.op() == ReduceOp::average)
-      refuse("average is not defined here: use sum and divide by the number of ranks");
   }
 
   Shape shape() const {
@@ -237,6 +233,17 @@ class Checker {
 };
 
 }  // namespace
+
+std::string why_undefined(Collective collective, DataType type, ReduceOp op) {
+  if (!reduces(collective)) return "";
+  if (!supports(type, op))
+    return fmt::format("{} is not defined for {}: choose another operation or type", name_of(op),
+                       name_of(type));
+  const bool prefix = collective == Collective::scan || collective == Collective::exscan;
+  if (prefix && op == ReduceOp::average)
+    return "average is not defined here: use sum and divide by the number of ranks";
+  return "";
+}
 
 CheckedCall check(const Request& request, int rank, int ranks) {
   return Checker{request, rank, ranks}.check();

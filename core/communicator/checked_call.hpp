@@ -20,6 +20,9 @@ struct CheckedCall {
   Bytes input_bytes, output_bytes;
 };
 
+/// Why this collective cannot combine elements of this type so, and what can be done; empty: it can.
+std::string why_undefined(Collective collective, DataType type, ReduceOp op);
+
 /// Throws InvalidArgument, which names the rank, the call, the mistake and the remedy.
 /// The counts of an all_to_all_v are those of this rank; the call's have to be completed.
 CheckedCall check(const Request& request, int rank, int ranks);

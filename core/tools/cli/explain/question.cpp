@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/tools/cli/explain/question.hpp"
 
+#include <fmt/format.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include <cmath>
 #include <utility>
 
+#include "capstan/error.hpp"
+#include "core/communicator/checked_call.hpp"
 #include "core/platform/memory/huge_pages.hpp"
 #include "core/profiles/find_profile.hpp"
 #include "perf/measure/cell.hpp"
@@ -54,6 +57,8 @@ std::vector<std::string> collectives_of_one_length() {
 
 Call make_call(Collective collective, DataType type, ReduceOp op, int root, Bytes bytes,
                int ranks) {
+  if (const std::string why = why_undefined(collective, type, op); !why.empty())
+    throw InvalidArgument(fmt::format("{}: {}", name_of(collective), why));
   const perf::Cell cell = perf::cell_of(collective, type, op, bytes, ranks);
   Call call{.collective = collective, .type = type, .op = op, .shape = cell.shape};
   call.shape.root = root;
