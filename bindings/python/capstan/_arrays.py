@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays that the library makes for results."""
+"""Arrays that the library makes for results, and refusals of arrays that it cannot use."""
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from typing import Any, Sequence
 
 from . import _engine
@@ -19,3 +21,35 @@ def empty(like: Any, shape: Sequence[int]) -> Any:
     known = getattr(like, "dtype", None)
     dtype = known if isinstance(known, numpy.dtype) else numpy.asarray(memoryview(like)).dtype
     return numpy.empty(tuple(shape), dtype)
+
+
+def has_addresses(kind: Any) -> bool:
+    """Whether a type of ctypes has addresses. Its formats leave out unions, packed fields and base classes."""
+    if issubclass(kind, ctypes.Array):
+        return has_addresses(kind._type_)
+    if issubclass(kind, (ctypes.Structure, ctypes.Union)):
+        fields = (field for base in kind.__mro__ for field in vars(base).get("_fields_", ()))
+        return any(has_addresses(field[1]) for field in fields)
+    untyped: Any = ctypes  # stubs lack some of its names
+    return issubclass(kind, (untyped._Pointer, untyped._CFuncPtr)) or getattr(kind, "_type_", "") in tuple("OPXZz")
+
+
+def refuse_addresses(exporter: Any) -> None:
+    while isinstance(exporter, memoryview):
+        exporter = exporter.obj
+    if has_addresses(type(exporter)):
+        raise TypeError(
+            f"elements of this {type(exporter).__name__} have addresses, which mean nothing to another rank: pass values"
+        )
+
+
+def refuse_mask(array: Any) -> None:
+    """For arrays of numpy.ma, which calls would take with the values beneath the mask."""
+    masked = sys.modules.get("numpy.ma")
+    if masked is None or not isinstance(array, masked.MaskedArray):
+        return
+    if masked.flatten_mask(masked.getmaskarray(array)).any():
+        raise BufferError(
+            "the array masks elements, which a call would use with the values beneath: pass array.filled(value), "
+            "or array.data for those values"
+        )

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "capstan/error.hpp"
+#include "refusals.hpp"
 
 namespace capstan::python {
 namespace {
@@ -44,6 +45,7 @@ std::optional<ElementType> element_type(std::string_view format, std::size_t byt
   if (format == "Zf") return ElementType{DataType::c64};
   if (format == "Zd") return ElementType{DataType::c128};
   if (format.size() != 1) return std::nullopt;
+  if (format[0] == 'B' && bytes != 1) return std::nullopt;  // ctypes' format of unions
   switch (format[0]) {
     case '?':
       return ElementType{DataType::u8, true};
@@ -186,11 +188,13 @@ Array Array::writable(py::handle object, Use use) {
 }
 
 Array Array::of(py::handle object, const Wish& wish) {
+  check_mask(object);
   if (auto array = from_buffer(object, wish)) return std::move(*array);
   if (py::isinstance<Typed>(object)) {
     const auto& typed = object.cast<const Typed&>();
     return of(typed.array, {.writes = wish.writes, .use = wish.use, .type = typed.type});
   }
+  check_pending(object);
   if (auto array = from_interface(object, "__cuda_array_interface__", wish))
     return std::move(*array);
   // numpy exports dates by its own interface alone.
@@ -223,7 +227,9 @@ std::optional<Array> Array::from_buffer(py::handle object, const Wish& wish) {
   const std::string_view format = buffer.format ? buffer.format : "B";
   const auto bytes = static_cast<std::size_t>(buffer.itemsize);
   check_elements(format, bytes);
-  const auto element = chosen(wish.type, bytes, element_type(format, bytes), wish.use);
+  const auto own = element_type(format, bytes);
+  if (!own) check_exporter(buffer);
+  const auto element = chosen(wish.type, bytes, own, wish.use);
   if (!element) refuse_elements(object, format);
   array.data_ = buffer.buf;
   array.type_ = element->type;
@@ -291,6 +297,7 @@ std::optional<Array> Array::from_interface(py::handle object, const char* name, 
   const py::dict interface = object.attr(name);
   const auto typestr = interface["typestr"].cast<std::string>();
   check_elements(typestr, element_bytes(typestr));
+  if (typestr.size() > 1 && typestr[1] == 'V') check_record(object, interface);
   const auto element =
       chosen(wish.type, element_bytes(typestr), element_type_of_interface(typestr), wish.use);
   if (!element) refuse_elements(object, typestr);
@@ -322,6 +329,11 @@ std::vector<std::int64_t> Array::shape() const {
   if (tensor_) return {tensor_->shape.begin(), tensor_->shape.end() - (pieces_ > 1 ? 1 : 0)};
   if (!buffer_.obj) return {static_cast<std::int64_t>(count_ / pieces_)};
   return {buffer_.shape, buffer_.shape + buffer_.ndim};
+}
+
+std::string Array::element_name() const {
+  if (is_bool_) return "bool";
+  return pieces_ > 1 ? fmt::format("{} bytes", pieces_) : std::string{name_of(type_)};
 }
 
 TensorView Array::view() const {

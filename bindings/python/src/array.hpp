@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "capstan/tensor.hpp"
@@ -44,6 +45,8 @@ class Array {
   bool is_dense() const { return is_dense_; }
   /// Elements are Python's or numpy's booleans, held as u8.
   bool is_bool() const { return is_bool_; }
+  /// The element type for texts: "f32", "bool", "6 bytes".
+  std::string element_name() const;
   /// The memory is the processor's.
   bool is_on_host() const { return is_on_host_; }
   /// In elements of the object.

@@ -53,12 +53,12 @@ struct Call {
       throw py::type_error(fmt::format(
           "{}: the input and the output have elements of different types, {} and {}: make the "
           "output with the type of the input",
-          name(), name_of(arrays.front().type()), name_of(array.type())));
+          name(), arrays.front().element_name(), array.element_name()));
     request.type = array.type();
     arrays.push_back(std::move(array));
   }
   static bool alike(const Array& a, const Array& b) {
-    return a.type() == b.type() && a.pieces() == b.pieces();
+    return a.type() == b.type() && a.pieces() == b.pieces() && a.is_bool() == b.is_bool();
   }
 };
 

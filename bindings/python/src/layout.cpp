@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstdlib>
 #include <limits>
 #include <utility>
@@ -76,16 +75,6 @@ std::vector<std::int64_t> element_strides(const Layout& layout, std::int64_t byt
   return strides;
 }
 
-/// Whether a format has one of the letters outside of the names of fields, as in "T{>f:x:O:y:}".
-bool has_letter(std::string_view format, std::string_view letters) {
-  bool in_name = false;
-  for (const char letter : format) {
-    if (letter == ':') in_name = !in_name;
-    if (!in_name && letters.find(letter) != letters.npos) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 TensorView exact_view(Layout layout, bool writes) {
@@ -99,19 +88,6 @@ TensorView exact_view(Layout layout, bool writes) {
         "elements of the array share memory (a stride of 0, or windows that overlap), so a result "
         "for each has no place: pass a copy");
   return view;
-}
-
-void check_elements(std::string_view format, std::size_t bytes) {
-  constexpr bool little = std::endian::native == std::endian::little;
-  if (bytes > 1 && has_letter(format, little ? ">!" : "<"))
-    throw py::type_error(fmt::format(
-        "elements of format '{}' have the byte order of another machine: pass a copy in this one's "
-        "(array.astype(array.dtype.newbyteorder('=')))",
-        format));
-  if (has_letter(format, "OP&"))
-    throw py::type_error(fmt::format(
-        "elements of format '{}' are addresses, which mean nothing to another rank: pass values",
-        format));
 }
 
 }  // namespace capstan::python

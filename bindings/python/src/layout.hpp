@@ -3,9 +3,7 @@
 
 #include <pybind11/pybind11.h>
 
-#include <cstddef>
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 #include "capstan/tensor.hpp"
@@ -27,10 +25,5 @@ struct Layout {
 /// Throws a Python BufferError for memory that a TensorView cannot describe: strides that are no
 /// multiple of the element and, if it `writes`, elements that share memory.
 TensorView exact_view(Layout layout, bool writes);
-
-/// Throws a Python TypeError for elements that no element type describes, also where the program
-/// says what they are: of another byte order, or references to Python's objects. `format` is one
-/// of the struct module or a typestr of the array interface; `bytes` are those of an element.
-void check_elements(std::string_view format, std::size_t bytes);
 
 }  // namespace capstan::python
