@@ -355,6 +355,11 @@ void add_algorithm(CustomAlgorithm algorithm, std::span<const int> ranks) {
   AddedAlgorithms& added = AddedAlgorithms::of_process();
   const Collective collective = algorithm.collective;
   const std::string name = algorithm.name;
+  for (const int each : ranks)
+    if (each < 1)
+      throw InvalidArgument(fmt::format(
+          "the algorithm '{}' cannot be proven for {} ranks: pass numbers of at least 1 in `ranks`",
+          name, each));
   added.add(std::move(algorithm));
   for (const int each : ranks) added.find(collective, name, Hosts{each});
 }
