@@ -9,7 +9,6 @@
 #include <memory>
 #include <new>
 
-#include "capstan/custom_algorithm.hpp"
 #include "capstan/error.hpp"
 #include "core/engine/run/progress.hpp"
 #include "core/engine/world/formation.hpp"
@@ -24,10 +23,10 @@ namespace {
 template <class Step>
 void together(Exchange& exchange, int rank, Purpose purpose, Step step) {
   std::string trouble;
-  std::exception_ptr refused;  // an algorithm, alike on all ranks unless they have added others
+  std::exception_ptr refused;  // what the program asks for, which all ranks ask for alike
   try {
     step();
-  } catch (const AlgorithmRefused& error) {
+  } catch (const InvalidArgument& error) {
     trouble = error.what(), refused = std::current_exception();
   } catch (const Error& error) {
     trouble = error.what();

@@ -101,10 +101,13 @@ def test_mistakes_in_the_function_are_named() -> None:
         cs.algorithm("all_reduce", name="ring")(exchange)
 
 
-def test_an_unknown_name_is_refused() -> None:
+@pytest.mark.parametrize("name", ["nobody", "no body", "", "ring/nobody", "direct:nobody", "-1"])
+def test_an_unknown_name_is_refused(name: str) -> None:
     def use(comm: cs.Communicator) -> None:
-        with pytest.raises(cs.Error, match="nobody"):
-            comm.all_reduce(np.ones(4, "f4"), algorithm="nobody")
+        for _ in range(2):
+            with pytest.raises(cs.InvalidArgument, match=f"'all_reduce:{name}'"):
+                comm.all_reduce(np.ones(4, "f4"), algorithm=name)
+        sums(comm, "direct")
 
     cs.run_local(use, 2)
 
