@@ -178,8 +178,7 @@ TEST(Launch, SlurmBatchScriptIsNoStep) {
 }
 
 TEST(Launch, Precedence) {
-  const auto all =
-      with(with(with(open_mpi, mpich), slurm), without(torchrun, "TORCHELASTIC_RUN_ID"));
+  const auto all = with(with(open_mpi, mpich), slurm);
   EXPECT_EQ(detect(with(all, capstan_run)).launcher, "capstan run");
   EXPECT_EQ(detect(all).launcher, "Open MPI");
   EXPECT_EQ(detect(with(mpich, slurm)).launcher, "MPICH");

@@ -120,7 +120,6 @@ TEST(NestedLaunch, TracesOfUnknownLaunchersAreNotAWorldOfOne) {
       {{{"WORLD_SIZE", "2"}}, "WORLD_SIZE=2"},
       {{{"WORLD_SIZE", " +2 "}, {"LOCAL_RANK", "0"}}, "WORLD_SIZE=2"},
       {{{"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "2"}}, "SLURM_STEP_NUM_TASKS=2"},
-      {{{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "2"}}, "SLURM_STEP_NUM_TASKS=2"},
       {{{"WORLD_SIZE", "2"}, {"LOCAL_RANK", "0"}}, "WORLD_SIZE=2"},
       {{{"RANK", "3"}}, "RANK=3"},
       {{{"LOCAL_RANK", "1"}}, "LOCAL_RANK=1"},

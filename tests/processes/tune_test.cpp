@@ -382,7 +382,7 @@ TEST(Tune, SessionsInTheDocumentAreTrue) {
     EXPECT_THAT(output, HasSubstr("\n" + start)) << line;
     ++lines;
   }
-  EXPECT_EQ(commands, 7);
+  EXPECT_EQ(commands, 8);
   EXPECT_GT(lines, 10);
 }
 

@@ -20,6 +20,7 @@ struct Trace {
   const char* rank;
   const char* size;  ///< null: the launcher passes none
   bool rank_tells_of_a_launcher = true;
+  const char* size_needs = nullptr;  ///< without this variable the size means something else
 };
 constexpr std::array traces{
     Trace{"a launcher that serves PMIx (prterun, jsrun, palsrun)", "PMIX_RANK", nullptr},
@@ -39,7 +40,7 @@ constexpr std::array traces{
     Trace{"torchrun", "GROUP_RANK", "GROUP_WORLD_SIZE", false},
     Trace{"torchrun", "ROLE_RANK", "ROLE_WORLD_SIZE", false},
     // A batch script has SLURM_PROCID=0, too, and the numbers of the tasks that it may start.
-    Trace{"Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", false},
+    Trace{"Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", false, "SLURM_STEP_ID"},
     Trace{"Slurm", "SLURM_LOCALID", nullptr, false},
     Trace{"Cray PALS", "PALS_LOCAL_RANKID", nullptr}};
 
@@ -88,7 +89,9 @@ void refuse_half_known(const Environment& environment, std::span<const Launch> l
   const bool launched = !launches.empty();
   for (const Trace& trace : traces) {
     if (is_explained(trace, launches)) continue;
-    const auto rank = number(environment, trace.rank), size = number(environment, trace.size);
+    const bool has_size = !trace.size_needs || environment(trace.size_needs);
+    const auto rank = number(environment, trace.rank),
+               size = number(environment, has_size ? trace.size : nullptr);
     if (size && *size > 1) refuse(trace, trace.size, *size);
     if (rank && *rank > 0) refuse(trace, trace.rank, *rank);
     if (rank && !size && !launched && trace.rank_tells_of_a_launcher)
