@@ -18,8 +18,8 @@ constexpr char mark = '(', stop = '.', none = 'N', new_true = '\x88', new_false 
                empty_dictionary = '}', append_all = 'e', set_all = 'u';
 
 template <class Integer>
-void append(std::string& to, Integer value, std::size_t bytes = sizeof(Integer)) {
-  for (std::size_t i = 0; i < bytes; ++i) to += static_cast<char>(value >> 8 * i & 0xff);
+void append(std::string& to, Integer value) {
+  for (std::size_t i = 0; i < sizeof(Integer); ++i) to += static_cast<char>(value >> 8 * i & 0xff);
 }
 
 void append_text(std::string& to, std::string_view text) {
