@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <span>
@@ -34,21 +35,26 @@ class HostileWorld {
   CallLog& log() { return log_; }
   Peers& peers() { return peers_; }
 
-  /// Rank 1 puts a frame, and what follows it, into its ring to rank 0.
+  /// Rank 1 puts a frame, and what follows it, into its rings to rank 0.
   void put(MessageFrame frame, std::span<const std::byte> payload = {}) {
-    write(&frame, sizeof frame);
-    write(payload.data(), payload.size());
-    publish(produced_);
+    std::byte line[line_size - sizeof(std::uint64_t)]{};
+    std::memcpy(line, &frame, sizeof frame);
+    if (frame.kind == MessageFrame::Kind::eager && payload.size() <= Rings::short_payload)
+      std::copy(payload.begin(), payload.end(), std::end(line) - Rings::short_payload);
+    else
+      write(payload);
+    put_bytes(line);
   }
+  /// Bytes in place of a frame.
   void put_bytes(std::span<const std::byte> bytes) {
-    write(bytes.data(), bytes.size());
-    publish(produced_);
+    const std::size_t size = std::min(bytes.size(), line_size - sizeof produced_);
+    std::memcpy(next_line() + sizeof produced_, bytes.data(), size);
+    publish(produced_ + 1);
+    ++produced_;
   }
-  /// Rank 1 says that it has sent or taken so many bytes in all.
-  void publish(std::uint64_t produced) {
-    produced_ = produced;
-    std::memcpy(area() + tails, &produced, sizeof produced);
-  }
+  /// The number of the line that rank 0 looks at next, if it has seen all that was put.
+  void publish(std::uint64_t number) { std::memcpy(next_line(), &number, sizeof number); }
+  /// Rank 1 says that it has taken so many frames in all.
   void say_consumed(std::uint64_t consumed) { std::memcpy(area(), &consumed, sizeof consumed); }
   /// The rings, which come after the counts of credits.
   std::byte* area() { return hostile_segment() + (messages_at + Credits::area(ranks)).value(); }
@@ -70,12 +76,14 @@ class HostileWorld {
 
  private:
   static constexpr int ranks = 3;
-  static constexpr std::size_t line = 64, tails = ranks * line;
+  static constexpr std::size_t line_size = 64, lines_at = (ranks + 1) * line_size;
   static constexpr Bytes messages_at{(sizeof(Control) + ranks * sizeof(Flag) + 4095) / 4096 * 4096};
 
-  void write(const void* from, std::size_t size) {
-    for (std::size_t i = 0; i < size; ++i)
-      area()[tails + line + produced_++ % ring.value()] = static_cast<const std::byte*>(from)[i];
+  std::byte* next_line() { return area() + lines_at + produced_ % Rings::lines(ring) * line_size; }
+  void write(std::span<const std::byte> bytes) {
+    std::byte* const payloads = area() + lines_at + Rings::lines(ring) * line_size;
+    for (std::size_t i = 0; i < bytes.size(); ++i) payloads[(bytes_ + i) % ring.value()] = bytes[i];
+    bytes_ += (bytes.size() + line_size - 1) / line_size * line_size;
   }
 
   std::vector<std::unique_ptr<Transport>> transports_ =
@@ -84,7 +92,7 @@ class HostileWorld {
   Peers peers_{*transports_[0], *transports_[0], *memory_, {0, 1, 2}, Rank{0}};
   Messages messages_;
   CallLog log_{peers_};
-  std::uint64_t produced_ = 0;
+  std::uint64_t produced_ = 0, bytes_ = 0;
 };
 
 }  // namespace capstan

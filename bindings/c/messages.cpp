@@ -61,7 +61,7 @@ capstan::Work start(capstan_communicator* communicator, const capstan_message* m
 capstan_status capstan_send(capstan_communicator* communicator, const void* data, size_t count,
                             capstan_type type, int32_t destination, int32_t tag) {
   const capstan_message message = send_of(data, count, type, destination, tag);
-  return guarded([&] { start(communicator, &message, 1).wait(); });
+  return guarded([&] { of(communicator).communicator.transfer(to_message(message)); });
 }
 
 capstan_status capstan_receive(capstan_communicator* communicator, void* buffer, size_t count,
@@ -69,9 +69,8 @@ capstan_status capstan_receive(capstan_communicator* communicator, void* buffer,
                                capstan_message_info* info) {
   const capstan_message message = receive_of(buffer, count, type, source, tag);
   return guarded([&] {
-    const capstan::Work work = start(communicator, &message, 1);
-    work.wait();
-    if (info) *info = to_info(work.message().value());
+    const MessageInfo received = of(communicator).communicator.transfer(to_message(message));
+    if (info) *info = to_info(received);
   });
 }
 
@@ -79,14 +78,16 @@ capstan_status capstan_start_send(capstan_communicator* communicator, const void
                                   size_t count, capstan_type type, int32_t destination, int32_t tag,
                                   capstan_work** work) {
   const capstan_message message = send_of(data, count, type, destination, tag);
-  return give_work(work, [&] { return start(communicator, &message, 1); });
+  return give_work(
+      work, [&] { return of(communicator).communicator.start_transfer(to_message(message)); });
 }
 
 capstan_status capstan_start_receive(capstan_communicator* communicator, void* buffer, size_t count,
                                      capstan_type type, int32_t source, int32_t tag,
                                      capstan_work** work) {
   const capstan_message message = receive_of(buffer, count, type, source, tag);
-  return give_work(work, [&] { return start(communicator, &message, 1); });
+  return give_work(
+      work, [&] { return of(communicator).communicator.start_transfer(to_message(message)); });
 }
 
 capstan_status capstan_received(const capstan_work* work, capstan_message_info* info) {

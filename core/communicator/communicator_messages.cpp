@@ -11,6 +11,7 @@
 #include "core/communicator/communicator_prepared.hpp"
 #include "core/communicator/packing.hpp"
 #include "core/communicator/tensor_call.hpp"
+#include "core/engine/run/messages_operation.hpp"
 
 namespace capstan {
 namespace {
@@ -34,15 +35,13 @@ void check(const Message& message, int rank) {
                        message.count.value()));
 }
 
-Messages::TransferPointer transfer_of(const Message& message) {
-  auto transfer = std::make_shared<Messages::MessageTransfer>();
-  transfer->sends = message.sends;
-  transfer->peer = message.peer;
-  transfer->tag = message.tag;
-  transfer->type = message.type;
-  transfer->data = static_cast<std::byte*>(message.data);
-  transfer->size = bytes_of(message.count, size_of(message.type)).value();
-  return transfer;
+void fill_in(Messages::MessageTransfer& transfer, const Message& message) {
+  transfer.sends = message.sends;
+  transfer.peer = message.peer;
+  transfer.tag = message.tag;
+  transfer.type = message.type;
+  transfer.data = static_cast<std::byte*>(message.data);
+  transfer.size = bytes_of(message.count, size_of(message.type)).value();
 }
 
 /// A number that tells shapes apart; never 0, which stands for none.
@@ -90,36 +89,31 @@ void stage(Messages::MessageTransfer& transfer, const std::string& call, const E
 
 /// Has a receive get its memory, and its operation its result, when it is matched.
 void allocate_later(Messages::MessageTransfer& transfer, const Message& message,
-                    const std::shared_ptr<Operation>& operation) {
+                    Operation& operation) {
   if (message.any_type) transfer.type.reset();
-  transfer.allocate = [allocate = message.allocate, type = message.type,
-                       weak = std::weak_ptr<Operation>(operation)](std::optional<DataType> sent,
-                                                                   std::uint64_t size) {
+  transfer.allocate = [allocate = message.allocate, type = message.type, &operation](
+                          std::optional<DataType> sent, std::uint64_t size) {
     const DataType known = sent.value_or(type);
     const std::size_t count = size / size_of(known).value();
     void* const memory = allocate(known, count);
-    if (const auto owner = weak.lock()) owner->set_output(Operation::Output{known, memory, count});
+    operation.set_output(Operation::Output{known, memory, count});
     return static_cast<std::byte*>(memory);
   };
 }
 
-/// The handle of messages, which keeps their memory.
-class MessagesOperation final : public Operation {
- public:
-  MessagesOperation(std::shared_ptr<Driver> driver, std::string text, std::optional<Output> output,
-                    const std::vector<Message>& messages)
-      : Operation(std::move(driver), std::move(text), output) {
-    for (const Message& message : messages)
-      if (message.memory) memory_.push_back(message.memory);
-  }
-
- private:
-  std::vector<std::shared_ptr<void>> memory_;
+/// What names a message.
+struct Header {
+  bool sends = false;
+  DataType type{};
+  int peer = 0, tag = 0;
+  Elements count{};
 };
 
-std::string describe(const std::vector<Message>& messages) {
-  if (messages.size() != 1) return fmt::format("exchange of {} messages", messages.size());
-  const Message& m = messages.front();
+Header header_of(const Message& message) {
+  return {message.sends, message.type, message.peer, message.tag, message.count};
+}
+
+std::string describe(const Header& m) {
   const auto number = [](int value, int any) {
     return value == any ? std::string{"any"} : fmt::to_string(value);
   };
@@ -128,46 +122,91 @@ std::string describe(const std::vector<Message>& messages) {
                      number(m.tag, any_tag));
 }
 
+std::optional<Operation::Output> output_of(std::span<const Message> messages) {
+  if (messages.size() != 1 || messages.front().sends) return std::nullopt;
+  const Message& message = messages.front();
+  return Operation::Output{message.type, message.data, message.count.value()};
+}
+
+/// The messages of a call, with what is needed to name them and to keep their memory.
+class CalledMessages final : public MessagesOperation {
+ public:
+  CalledMessages(std::shared_ptr<Driver> driver, std::span<const Message> messages)
+      : MessagesOperation(std::move(driver), output_of(messages), messages.size()),
+        count_(messages.size()) {
+    if (count_ == 1) first_ = header_of(messages.front());
+    for (const Message& message : messages)
+      if (message.memory) memory_.push_back(message.memory);
+  }
+
+ private:
+  std::string make_text() const override {
+    return count_ == 1 ? describe(first_) : fmt::format("exchange of {} messages", count_);
+  }
+
+  const std::size_t count_;
+  Header first_{};
+  std::vector<std::shared_ptr<void>> memory_;
+};
+
+/// Whether a message lies in the memory of the host, in one piece of a known length.
+bool is_plain(const Message& message) {
+  return !message.allocate && (!message.tensor || message.tensor->is_dense()) &&
+         !on_device(message.data);
+}
+
 }  // namespace
 
 Work Communicator::start_exchange(const std::vector<Message>& messages) {
   return start_exchange(messages, nullptr);
 }
+Work Communicator::start_transfer(const Message& message) {
+  return start_exchange({&message, 1}, nullptr);
+}
 
-Work Communicator::start_exchange(const std::vector<Message>& messages, const StagedCount& staged) {
+Work Communicator::start_exchange(std::span<const Message> messages, const StagedCount& staged) {
   Engine& engine = Impl::of(*this).engine;
   for (const Message& message : messages) check(message, rank());
-  const bool receives = messages.size() == 1 && !messages.front().sends;
-  const auto operation = std::make_shared<MessagesOperation>(
-      engine.progress(), describe(messages),
-      receives ? std::optional(Operation::Output{messages.front().type, messages.front().data,
-                                                 messages.front().count.value()})
-               : std::nullopt,
-      messages);
+  const auto operation = std::make_shared<CalledMessages>(engine.progress(), messages);
   if (messages.empty()) {
     operation->complete();
     return Work{operation};
   }
   DeviceStaging& staging = *Impl::of(*this).staging;
-  std::vector<Messages::TransferPointer> transfers;
-  for (const Message& message : messages) {
-    transfers.push_back(transfer_of(message));
-    Messages::MessageTransfer& transfer = *transfers.back();
+  const auto transfers = operation->transfers();
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    const Message& message = messages[i];
+    Messages::MessageTransfer& transfer = transfers[i];
+    fill_in(transfer, message);
     if (message.tensor) transfer.shape = digest_of(message.tensor->shape);
-    if (message.allocate) allocate_later(transfer, message, operation);
+    if (message.allocate) allocate_later(transfer, message, *operation);
     if (message.tensor && !message.tensor->is_dense()) {
       pack(transfer, *message.tensor, staging, rank());
       if (staged && message.count > Elements{0}) ++*staged;
     } else if (on_device(message.data))
-      stage(transfer, call_of(rank(), describe({message})), engine, staging, staged);
+      stage(transfer, call_of(rank(), describe(header_of(message))), engine, staging, staged);
   }
-  engine.start(transfers, operation);
+  engine.start(*operation);
   return Work{operation};
 }
 
+MessageInfo Communicator::transfer(const Message& message) {
+  if (!is_plain(message)) return wait_for_message(start_transfer(message));
+  Engine& engine = Impl::of(*this).engine;
+  check(message, rank());
+  Messages::MessageTransfer transfer;
+  fill_in(transfer, message);
+  if (message.tensor) transfer.shape = digest_of(message.tensor->shape);
+  return engine.run(transfer, [&] {
+    return std::make_shared<CalledMessages>(engine.progress(), std::span{&message, 1});
+  });
+}
+
 bool Communicator::may_stay_on_device(const Message& message) const {
-  return !message.tensor && !message.allocate &&
-         Impl::of(*this).engine.may_stay_on_device(*transfer_of(message));
+  if (message.tensor || message.allocate) return false;
+  Messages::MessageTransfer transfer;
+  fill_in(transfer, message);
+  return Impl::of(*this).engine.may_stay_on_device(transfer);
 }
 
 Tensor Communicator::receive_tensor(int source, int tag) {
@@ -178,7 +217,7 @@ Tensor Communicator::receive_tensor(int source, int tag) {
     tensor = Tensor(type, {static_cast<std::int64_t>(count)});
     return tensor.data();
   };
-  start_exchange({message}).wait();
+  transfer(message);
   return tensor;
 }
 

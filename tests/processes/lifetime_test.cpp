@@ -8,6 +8,7 @@
 
 #include "tests/processes/processes.hpp"
 #include "tests/sanitizers.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace capstan {
 namespace {
@@ -87,6 +88,15 @@ TEST_P(Lifetime, ExitInASecondThreadEndsARank) {
           work(3, {"exit", "second"}, {{"CAPSTAN_PROGRESS_THREAD", progress_thread}});
       EXPECT_EQ(result.status, 0) << result.output;
     }
+}
+
+/// A sender that computes delays nobody, and what it does with its buffer afterwards changes
+/// nothing.
+TEST(ComputingSenders, TheirMessagesArriveAndAreRight) {
+  const test::TemporaryFolder folder;
+  const auto result = run_command({CAPSTAN_PROGRAM, "run", "-n", "2", "--timeout", "200", "--",
+                                   WORKER_PROGRAM, "computing-senders", folder / "received"});
+  EXPECT_EQ(result.status, 0) << result.output;
 }
 
 TEST(Descriptors, GroupsOfOneHostNeedNoneOfTheirOwn) {

@@ -16,6 +16,7 @@
 
 #include "capstan/async/execute.hpp"
 #include "capstan/communicator.hpp"
+#include "tests/processes/computing_senders.hpp"
 #include "tests/processes/correct_calls.hpp"
 #include "tests/processes/deaths.hpp"
 #include "tests/processes/hangs.hpp"
@@ -334,6 +335,7 @@ int run(const std::string& what, const char* argument) {
   if (what == "carries") return tell_what_carries(world);
   if (what == "loses" || what == "loses-first")
     return lose_right(world, argument, what == "loses-first");
+  if (what == "computing-senders") return send_and_compute(world, argument);
   if (what == "listens") return tell_what_listens(world);
   if (what == "rank") {
     fmt::print("{} of {}\n", world.rank(), world.size());

@@ -148,7 +148,7 @@ py::object Endpoint::transfer(const Message& message, Array& array, Wait wait) {
   arrays.push_back(std::move(array));
   if (wait.stream) return exchange({message}, std::move(arrays), wait);
   Communicator& world = communicator();
-  Work work = without_gil([&] { return world.start_exchange({message}); });
+  Work work = without_gil([&] { return world.start_transfer(message); });
   if (wait == Wait::no) return py::cast(pending(std::move(work), py::none(), std::move(arrays)));
   wait_interruptibly(work, arrays);
   array = std::move(arrays.front());

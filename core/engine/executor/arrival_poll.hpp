@@ -34,7 +34,6 @@ class ArrivalPoll {
     return false;
   }
 
- private:
   /// Lets the other hyperthread of this core have the pipeline for a moment.
   static void relax() {
 #if defined(__x86_64__)
@@ -43,6 +42,8 @@ class ArrivalPoll {
     asm volatile("yield");
 #endif
   }
+
+ private:
   template <class Condition>
   bool becomes_true(Condition condition) const {
     constexpr int eager = 128;

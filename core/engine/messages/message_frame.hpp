@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 
 #include "core/platform/net/foreign.hpp"
@@ -16,24 +16,26 @@ struct MessageFrame {
     eager,         ///< a whole message
     offer,         ///< a message that stays in the sender's buffer until the receiver reads it
     acknowledged,  ///< to the sender of an offer: the message has been read, or is dropped
-    stream,        ///< to the sender of an offer: asks for fragments, as its memory cannot be read
-    fragment,      ///< a piece of an offered message
+    stream,        ///< to the sender of an offer: asks for fragments, as its memory is not read
+    fragment,      ///< a piece of a message that was offered, or has begun
     reading,       ///< to the sender of an offer: the receiver's network card continues reading
+    begun,         ///< the first piece of a message whose other fragments follow unasked
   };
 
   Kind kind = Kind::eager;
   std::uint16_t type = 0;  ///< 1 + DataType, or 0
   std::int32_t tag = 0;
-  std::uint64_t size = 0;  ///< of the message
-  std::uint64_t id = 0;    ///< of an offer, numbered by its sender
+  std::uint64_t size = 0;     ///< of the message
+  std::uint32_t payload = 0;  ///< bytes that follow the header
+  std::uint32_t shape = 0;    ///< a digest of a tensor's shape, or 0
+  // Not of eager messages: short ones have their bytes here.
+  std::uint64_t id = 0;  ///< of an offer, or of a message in fragments, numbered by its sender
   /// The address by which the receiver reads an offer. On the sender's host, the address there;
   /// elsewhere, ExposedMemory::address().
   std::uint64_t address = 0;
   /// The memory that the receiver reads an offer from. On the sender's host, the allocation that
   /// holds it (shared::AllocationId); elsewhere, ExposedMemory::key(). 0: by neither.
   std::uint64_t memory = 0;
-  std::uint32_t payload = 0;  ///< bytes that follow the header
-  std::uint32_t shape = 0;    ///< a digest of a tensor's shape, or 0
 };
 static_assert(sizeof(MessageFrame) == 48);
 
@@ -44,7 +46,10 @@ void check(const MessageFrame& frame, const Foreign& peer, std::uint64_t ring);
 struct Payload {
   std::span<const std::byte> first{}, second{};
 
-  void copy_to(std::byte* to) const { std::ranges::copy(second, std::ranges::copy(first, to).out); }
+  void copy_to(std::byte* to) const {
+    if (!first.empty()) std::memcpy(to, first.data(), first.size());
+    if (!second.empty()) std::memcpy(to + first.size(), second.data(), second.size());
+  }
 };
 
 }  // namespace capstan

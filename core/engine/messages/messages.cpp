@@ -41,7 +41,9 @@ Messages::Messages(Peers& peers, Bytes offset, const Options& options)
       outgoing_(ranks_),
       sending_(ranks_),
       full_since_(ranks_),
-      takes_offers_(ranks_) {}
+      takes_offers_(ranks_),
+      ways_(ranks_),
+      answered_(ranks_) {}
 
 Bytes Messages::area(int ranks, Bytes ring) {
   return Credits::area(ranks) + Rings::area(ranks, ring);
@@ -65,12 +67,18 @@ void Messages::send(TransferPointer transfer) {
   const Rank peer{transfer->peer};
   if (peer == self_) return send_to_self(transfer);
   MessageFrame frame = frame_of(*transfer);
-  if (transfer->size <= options_.eager.value()) to_host(*transfer);
-  if (transfer->size <= options_.eager.value() &&
-      credits_.take(peer, stored_bytes(transfer->size))) {
-    frame.payload = static_cast<std::uint32_t>(transfer->size);
+  const std::uint64_t size = transfer->size;
+  const bool eager = size <= options_.eager.value();
+  if (eager) to_host(*transfer);
+  if (eager && credits_.take(peer, stored_bytes(size))) {
+    frame.payload = static_cast<std::uint32_t>(size);
+    if (send_at_once(peer, frame, transfer)) return;
     const std::byte* data = transfer->data;
     queue(peer, {frame, data, std::move(transfer)});
+  } else if (begins_at_once(*transfer) && credits_.take(peer, stored_bytes(size))) {
+    frame.kind = MessageFrame::Kind::begun;
+    frame.id = next_id_++;
+    queue(peer, {frame, transfer->data, transfer, size, fragment_of(*transfer)});
   } else {
     try {
       offer(transfer, frame);
@@ -80,6 +88,25 @@ void Messages::send(TransferPointer transfer) {
     queue(peer, {frame});
   }
   write_frames(peer);
+}
+
+/// Whether a message travels in fragments unasked: to a rank on this host, which does not map it,
+/// where it fits into an empty ring.
+bool Messages::begins_at_once(const MessageTransfer& transfer) const {
+  return peers_.mapped(Rank{transfer.peer}) && !transfer.stage &&
+         transfer.size > options_.eager.value() && transfer.size <= options_.ring.value() &&
+         peers_.allocation_of(transfer.data, Bytes{transfer.size}) == 0;
+}
+
+/// Sends a message to a peer that has mapped this rank's memory, where no other waits for room.
+bool Messages::send_at_once(Rank peer, const MessageFrame& frame, const TransferPointer& transfer) {
+  if (!peers_.mapped(peer) || !outgoing_[peer].empty() || !sending_[peer].empty() ||
+      !rings_.write(peer, frame, transfer->data))
+    return false;
+  rings_.show(peer);
+  full_since_[peer] = {};
+  finish(transfer, nullptr, self_.value(), transfer->tag, transfer->size);
+  return true;
 }
 
 /// A message to this rank itself is copied whatever its length, if it can be stored.
@@ -102,13 +129,22 @@ void Messages::receive(TransferPointer transfer) {
     return matches(*transfer, message.source, message.frame.tag);
   });
   if (found == unexpected_.end()) return posted_.push_back(std::move(transfer));
-  const Unexpected message = std::move(*found);
+  Unexpected message = take_unexpected(found);
+  accept(transfer, message.source, message.frame,
+         {.first = {message.payload.get(), message.arrived}});
+  spare_.give_back(std::move(message.payload), message.frame.size);
+}
+
+/// A message in fragments that are all here is like any other.
+Messages::Unexpected Messages::take_unexpected(std::list<Unexpected>::iterator found) {
+  Unexpected message = std::move(*found);
   unexpected_.erase(found);
-  if (message.frame.kind == MessageFrame::Kind::eager) {
-    credits_.drop(message.source, stored_bytes(message.frame.size));
-    credits_.give_back(message.source, stored_bytes(message.frame.size));
-  }
-  accept(transfer, message.source, message.frame, {.first = message.payload});
+  if (message.frame.kind == MessageFrame::Kind::offer) return message;
+  const Bytes bytes = stored_bytes(message.frame.size);
+  credits_.drop(message.source, bytes);
+  credits_.give_back(message.source, bytes);
+  if (message.arrived == message.frame.size) message.frame.kind = MessageFrame::Kind::eager;
+  return message;
 }
 
 std::optional<MessageInfo> Messages::probe(int source, int tag) {
@@ -130,18 +166,40 @@ void Messages::queue(Rank peer, Outgoing outgoing) {
   ++queued_;
 }
 
+/// The bytes of a message that travel together: the receiver copies them out of the ring while the
+/// next ones are copied in.
+std::uint64_t Messages::fragment_of(const MessageTransfer& transfer) const {
+  const std::uint64_t ring = options_.ring.value();
+  const bool is_short = peers_.mapped(Rank{transfer.peer}) && transfer.size <= ring / 2;
+  return is_short ? ring / 8 : ring / 4;
+}
+
+/// Writes a frame, or the next fragment of a message.
+bool Messages::write_frame(Rank peer, Outgoing& outgoing) {
+  MessageFrame& frame = outgoing.frame;
+  const std::uint64_t length = std::min(outgoing.left, outgoing.fragment);
+  if (outgoing.fragment > 0) frame.payload = static_cast<std::uint32_t>(length);
+  if (!rings_.write(peer, frame, outgoing.payload, outgoing.streams)) return false;
+  if (length > 0) {
+    frame.kind = MessageFrame::Kind::fragment;
+    outgoing.payload += length, outgoing.left -= length;
+  }
+  return true;
+}
+
 /// Writes frames to the ring as long as there is room.
 bool Messages::write_frames(Rank peer) {
   auto& waiting = outgoing_[peer];
   bool moved = false;
-  while (!waiting.empty() && rings_.write(peer, waiting.front().frame, waiting.front().payload)) {
+  while (!waiting.empty() && write_frame(peer, waiting.front())) {
+    moved = true;
+    if (waiting.front().left > 0) continue;
     if (waiting.front().transfer) {
       sending_[peer].push_back(waiting.front().transfer);
       ++sending_count_;
     }
     waiting.pop_front();
     --queued_;
-    moved = true;
   }
   if (!moved) return false;
   full_since_[peer] = {};
@@ -174,11 +232,12 @@ bool Messages::is_sending(const TransferPointer& transfer) const {
 void Messages::handle(Rank source, const MessageFrame& frame, const Payload& payload) {
   switch (frame.kind) {
     case MessageFrame::Kind::eager:
+    case MessageFrame::Kind::begun:
     case MessageFrame::Kind::offer:
       return arrive(source, frame, payload);
     case MessageFrame::Kind::acknowledged:
       takes_offers_[source] = 1;
-      return end_offer(source, frame.id);
+      return end_offer(source, frame.id), end_fragments(source, frame.id);
     case MessageFrame::Kind::reading:
       takes_offers_[source] = 1;
       return;
@@ -197,25 +256,26 @@ void Messages::arrive(Rank source, const MessageFrame& frame, const Payload& pay
   if (found == posted_.end()) return store(source, frame, payload);
   const TransferPointer transfer = *found;
   posted_.erase(found);
-  if (frame.kind == MessageFrame::Kind::eager) credits_.give_back(source, stored_bytes(frame.size));
+  if (frame.kind != MessageFrame::Kind::offer) credits_.give_back(source, stored_bytes(frame.size));
   accept(transfer, source, frame, payload);
 }
 
-std::list<Messages::TransferPointer>::const_iterator Messages::first_posted(Rank source,
-                                                                            int tag) const {
+std::deque<Messages::TransferPointer>::const_iterator Messages::first_posted(Rank source,
+                                                                             int tag) const {
   return std::ranges::find_if(
       posted_, [&](const TransferPointer& transfer) { return matches(*transfer, source, tag); });
 }
 
 void Messages::store(Rank source, const MessageFrame& frame, const Payload& payload) {
-  Unexpected message{source, frame, {}};
-  if (frame.kind == MessageFrame::Kind::eager) {
+  Unexpected message{source, frame};
+  if (frame.kind != MessageFrame::Kind::offer) {
     const Bytes bytes = stored_bytes(frame.size);
     Foreign{self_, source}.require(credits_.has_room(source, bytes),
                                    "the length of a message without credit", frame.size);
     credits_.store(source, bytes);
-    message.payload.resize(frame.size);
-    payload.copy_to(message.payload.data());
+    message.payload = spare_.take(frame.size);
+    payload.copy_to(message.payload.get());
+    message.arrived = frame.payload;
   }
   unexpected_.push_back(std::move(message));
 }
@@ -223,18 +283,21 @@ void Messages::store(Rank source, const MessageFrame& frame, const Payload& payl
 void Messages::accept(const TransferPointer& transfer, Rank source, const MessageFrame& frame,
                       const Payload& payload) {
   if (refuse(transfer, source, frame)) return;
-  if (frame.kind == MessageFrame::Kind::eager) {
+  const bool in_fragments = frame.kind == MessageFrame::Kind::begun;
+  if (frame.kind != MessageFrame::Kind::offer) {
     try {
       to_host(*transfer);
     } catch (const Error&) {  // no host copy for a device: the message is dropped
       return finish(transfer, std::current_exception(), source.value(), frame.tag, frame.size);
     }
     payload.copy_to(transfer->data);
-    return finish(transfer, nullptr, source.value(), frame.tag, frame.size);
+    if (!in_fragments) return finish(transfer, nullptr, source.value(), frame.tag, frame.size);
+    transfer->done = payload.first.size() + payload.second.size();
+  } else if (source == self_) {
+    return take_own(transfer, frame);
   }
-  if (source == self_) return take_own(transfer, frame);
   transfer->since = {};
-  incoming_.push_back({transfer, source, frame});
+  incoming_.push_back({transfer, source, frame, in_fragments});
 }
 
 /// The error of a message that does not fit a receive; null if it does.
@@ -294,18 +357,30 @@ bool Messages::refuse(const TransferPointer& transfer, Rank source, const Messag
   return true;
 }
 
+/// Handles all frames that a peer has sent.
+bool Messages::read_frames(Rank peer) {
+  MessageFrame frame;
+  Payload payload;
+  constexpr std::uint32_t worth_freeing = 4096;  // a sender may wait for the room
+  if (!rings_.take(peer, frame, payload)) return false;
+  do {
+    handle(peer, frame, payload);
+    if (frame.payload >= worth_freeing) rings_.free(peer);
+  } while (rings_.take(peer, frame, payload));
+  rings_.free(peer);
+  return true;
+}
+
 bool Messages::advance() {
   bool moved = false;
-  for (const Rank peer : peers_.others())
-    moved |= rings_.read(peer, [&](const MessageFrame& frame, const Payload& payload) {
-      handle(peer, frame, payload);
-    });
+  for (const Rank peer : peers_.others()) moved |= read_frames(peer);
   for (auto incoming = incoming_.begin(); incoming != incoming_.end();) {
     if (!incoming->complete()) moved |= pull(*incoming);
     if (!incoming->complete() || !acknowledge(*incoming)) {
       ++incoming;
       continue;
     }
+    note_way(*incoming);
     const Incoming ended = std::move(*incoming);
     incoming = incoming_.erase(incoming);
     finish(ended);
@@ -340,37 +415,6 @@ void Messages::end_hardware_access(MessageTransfer& transfer, bool failed) {
   transfer.read.reset();
   if (transfer.exposed && failed) transfer.exposed->revoke();
   transfer.exposed.reset();
-}
-
-/// The frame of an eager send, or the last fragment of an offered one, that waits for room in the
-/// ring; null if there is none.
-Messages::Outgoing* Messages::waiting_frame(const TransferPointer& transfer) {
-  for (auto& waiting : outgoing_)
-    for (Outgoing& outgoing : waiting)
-      if (outgoing.transfer == transfer && outgoing.frame.kind == MessageFrame::Kind::eager)
-        return &outgoing;
-  return nullptr;
-}
-
-bool Messages::can_detach(const TransferPointer& transfer) {
-  if (!transfer->sends) return !transfer->finished || !transfer->read;
-  return !transfer->finished || transfer->memory || is_sending(transfer) || waiting_frame(transfer);
-}
-
-void Messages::detach(const TransferPointer& transfer) {
-  if (!transfer->finished) return;
-  transfer->finished = nullptr;
-  if (!transfer->sends) {
-    if (std::erase(posted_, transfer) > 0) return static_cast<void>(--pending_);
-    transfer->stage = nullptr;
-    transfer->own.assign(transfer->data, transfer->data + transfer->done);
-    transfer->own.resize(transfer->size);
-    transfer->data = transfer->own.data();
-    return;
-  }
-  if (transfer->memory || is_sending(transfer)) return;
-  transfer->own.assign(transfer->data, transfer->data + transfer->size);
-  waiting_frame(transfer)->payload = transfer->data = transfer->own.data();
 }
 
 }  // namespace capstan

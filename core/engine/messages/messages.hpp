@@ -16,7 +16,9 @@
 #include "capstan/message_info.hpp"
 #include "capstan/types.hpp"
 #include "core/engine/messages/credits.hpp"
+#include "core/engine/messages/offer_ways.hpp"
 #include "core/engine/messages/rings.hpp"
+#include "core/engine/messages/spare_buffers.hpp"
 #include "transports/transport.hpp"
 
 namespace capstan {
@@ -25,12 +27,13 @@ class Peers;
 
 /// Point-to-point messages of one rank of a communicator.
 ///
-/// Short messages go through a ring per pair of ranks and are copied twice (eager protocol). Of a
-/// longer message only an offer goes through the ring. The receiver reads the sender's memory into
-/// its own buffer (rendezvous), from another host by its network card; or, where it cannot, it asks
-/// for fragments through the ring. As in MPI, messages of one sender with the same tag arrive in
-/// the order in which they were sent, receives match them in the order in which they were posted,
-/// and unexpected messages are stored.
+/// Short messages go through a ring per pair of ranks and are copied twice (eager protocol); on one
+/// host so do those that fit into an empty ring, in fragments. Of a longer message only an offer
+/// goes through the ring. The receiver reads the sender's memory into its own buffer (rendezvous),
+/// from another host by its network card; or, where it cannot, it asks for fragments through the
+/// ring. As in MPI, messages of one sender with the same tag arrive in the order in which they were
+/// sent, receives match them in the order in which they were posted, and unexpected messages are
+/// stored.
 ///
 /// The messages that a rank stores are bounded (Options::unexpected). Its peers send short messages
 /// eagerly as long as they have credit. Without credit they offer a message, and keep its data
@@ -88,6 +91,9 @@ class Messages {
     Bytes ring{64 << 10};
     Bytes eager{8 << 10};     ///< longer messages are offered
     bool read_remote = true;  ///< off: offered messages always travel in fragments
+    /// A receiver reads offers from this host without the sender's help: that may not run, or its
+    /// memory is the receiver's, too.
+    bool reads_alone = false;
     /// The most bytes of unexpected messages that a rank stores. Equal on all ranks.
     Bytes unexpected{64 << 20};
   };
@@ -110,6 +116,8 @@ class Messages {
   /// Both start a transfer that has passed check_arguments().
   void send(TransferPointer transfer);
   void receive(TransferPointer transfer);
+  /// A transfer that has not finished goes on as another object, into which it has been moved.
+  void replace(const MessageTransfer& transfer, const TransferPointer& by);
 
   /// The message that a receive with these arguments would match now, if there is one.
   std::optional<MessageInfo> probe(int source, int tag);
@@ -166,32 +174,51 @@ class Messages {
     MessageFrame frame;
     const std::byte* payload = nullptr;
     TransferPointer transfer{};  // a send that is complete when this frame has been sent
+    std::uint64_t left = 0;      // of a message in fragments: bytes to be sent
+    std::uint64_t fragment = 0;  // ... and how many of them travel together
+    bool streams = false;        // its fragments go past the cache
   };
   struct Unexpected {  // a message that no receive has matched yet
     Rank source;
     MessageFrame frame;
-    std::vector<std::byte> payload;
+    SpareBuffers::Buffer payload{};  // of frame.size bytes, unless it is an offer
+    std::uint64_t arrived = 0;       // bytes of it
   };
   struct Incoming {  // a matched offer
     TransferPointer transfer;
     Rank source;
     MessageFrame frame;
-    bool streams = false;
+    bool in_fragments = false;   // which the sender writes, unasked or not
     std::exception_ptr error{};  // the message does not fit: it is dropped
     Time told{};                 // when its sender was told last that it is being read
+    Time began{};                // when it was matched, if its sender is on this host
+    OfferWay way{};
+    std::uint64_t read = 0;  // bytes, while the sender does not answer
     bool complete() const { return error || transfer->done == frame.size; }
   };
 
+  bool read_frames(Rank peer);
+  bool begins_at_once(const MessageTransfer& transfer) const;
+  bool send_at_once(Rank peer, const MessageFrame& frame, const TransferPointer& transfer);
+  std::uint64_t fragment_of(const MessageTransfer& transfer) const;
+  bool write_frame(Rank peer, Outgoing& outgoing);
   bool write_frames(Rank peer);
   bool pull(Incoming& incoming);
   bool start_read(const Incoming& incoming);
   bool take_in(Incoming& incoming);
-  bool read_offer(const Incoming& incoming, std::uint64_t length);
+  bool begin_pull(Incoming& incoming);
+  void ask_for_fragments(Incoming& incoming);
+  bool read_meanwhile(Incoming& incoming);
+  bool read_offer(const Incoming& incoming, std::uint64_t offset, std::uint64_t length);
+  void end_fragments(Rank peer, std::uint64_t id);
+  void note_way(const Incoming& incoming);
   void expose(MessageTransfer& transfer, MessageFrame& frame);
   void handle(Rank source, const MessageFrame& frame, const Payload& payload);
   void arrive(Rank source, const MessageFrame& frame, const Payload& payload);
   void accept(const TransferPointer& transfer, Rank source, const MessageFrame& frame,
               const Payload& payload);
+  Unexpected take_unexpected(std::list<Unexpected>::iterator found);
+  void store_fragment(Rank source, const MessageFrame& frame, const Payload& payload);
   void receive_fragment(Rank source, const MessageFrame& frame, const Payload& payload);
   void stream(Rank peer, const MessageFrame& frame);
   TransferPointer take_offer(Rank peer, std::uint64_t id);
@@ -211,7 +238,7 @@ class Messages {
   std::exception_ptr misfit(const MessageTransfer& transfer, Rank source,
                             const MessageFrame& frame) const;
   std::exception_ptr make_room(MessageTransfer& transfer, const MessageFrame& frame);
-  std::list<TransferPointer>::const_iterator first_posted(Rank source, int tag) const;
+  std::deque<TransferPointer>::const_iterator first_posted(Rank source, int tag) const;
   void take_own(const TransferPointer& transfer, const MessageFrame& frame);
   void finish(const TransferPointer& transfer, std::exception_ptr error, int source, int tag,
               std::uint64_t size);
@@ -234,11 +261,14 @@ class Messages {
   /// Sends whose frames are in the ring, but have not left this host yet. Such a send finishes when
   /// its frames have left, so that the message arrives whatever this rank does next.
   ByRank<std::deque<TransferPointer>> sending_;
-  ByRank<Time> full_since_;            // when check() first saw that a send made no progress
-  ByRank<std::uint8_t> takes_offers_;  // 1: read an offer since the last check(), or a part of one
-  std::list<TransferPointer> posted_;  // receives, in the order of the calls
-  std::list<Unexpected> unexpected_;   // in the order of arrival
+  ByRank<Time> full_since_;             // when check() first saw that a send made no progress
+  ByRank<std::uint8_t> takes_offers_;   // 1: read an offer since the last check(), or a part of one
+  std::deque<TransferPointer> posted_;  // receives, in the order of the calls
+  std::list<Unexpected> unexpected_;    // in the order of arrival
+  SpareBuffers spare_;
   std::list<Incoming> incoming_;
+  ByRank<std::unique_ptr<OfferWays>> ways_;  // from the first offer on, by its sender
+  ByRank<Time> answered_;                    // when the last fragment came
   std::unordered_map<std::uint64_t, TransferPointer> offered_;  // sends, by id
   std::uint64_t next_id_ = 1;
   std::size_t pending_ = 0;        // transfers that have not finished

@@ -134,7 +134,7 @@ Messages::Time::duration Messages::waited(Time& since, Time now) {
 void Messages::fail_all(const std::exception_ptr& error) {
   // The failure of this rank has been published. Before callers get their buffers back, this rank
   // waits for peers that may not have seen the failure in time.
-  if (!offered_.empty()) peers_.wait_for_users();
+  if (!offered_.empty() || queued_ > 0) peers_.wait_for_users();
   std::vector<TransferPointer> transfers(posted_.begin(), posted_.end());
   for (const Incoming& incoming : incoming_) transfers.push_back(incoming.transfer);
   for (const auto& offer : offered_) transfers.push_back(offer.second);

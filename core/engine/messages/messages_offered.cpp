@@ -99,7 +99,7 @@ void Messages::end_offer(Rank peer, std::uint64_t id) {
 /// the sender waits for it. No order is kept with the frames that wait for room.
 bool Messages::acknowledge(const Incoming& incoming) {
   const MessageFrame frame{.kind = MessageFrame::Kind::acknowledged, .id = incoming.frame.id};
-  if (incoming.streams) return true;
+  if (incoming.in_fragments) return true;
   if (!rings_.write(incoming.source, frame, nullptr)) return false;
   rings_.show(incoming.source);
   return true;
@@ -112,7 +112,7 @@ void Messages::finish(const Incoming& incoming) {
 
 /// Reads the next part of an offer; true if there was any progress.
 bool Messages::pull(Incoming& incoming) {
-  if (incoming.streams) return false;
+  if (incoming.in_fragments) return read_meanwhile(incoming);
   MessageTransfer& transfer = *incoming.transfer;
   if (transfer.read) return take_in(incoming);
   try {
@@ -121,17 +121,67 @@ bool Messages::pull(Incoming& incoming) {
     incoming.error = std::current_exception();
     return true;
   }
+  if (transfer.done == 0 && !begin_pull(incoming)) return true;
   const std::uint64_t length = std::min(pull_at_once, incoming.frame.size - transfer.done);
-  if (read_offer(incoming, length)) {
+  if (read_offer(incoming, transfer.done, length)) {
     transfer.done += length;
     transfer.since = {};
     return true;
   }
   if (!peers_.buffers_valid(incoming.source)) return false;  // check() ends it with the cause
-  incoming.streams = true;
-  transfer.done = 0;
-  queue(incoming.source,
-        {MessageFrame{.kind = MessageFrame::Kind::stream, .id = incoming.frame.id}});
+  ask_for_fragments(incoming);
+  return true;
+}
+
+/// Whether this rank reads the memory of a sender on this host: where it has mapped it, where that
+/// is the fastest way, and where the sender may not run at the same time. Else it has asked for
+/// fragments.
+bool Messages::begin_pull(Incoming& incoming) {
+  const MessageFrame& frame = incoming.frame;
+  if (!options_.read_remote || options_.reads_alone || !peers_.mapped(incoming.source) ||
+      frame.memory != 0)
+    return true;
+  auto& ways = ways_[incoming.source];
+  if (!ways) ways = std::make_unique<OfferWays>();
+  incoming.began = Time::clock::now();
+  incoming.way = ways->next(frame.size);
+  if (incoming.way == OfferWay::read) return true;
+  ask_for_fragments(incoming);
+  return false;
+}
+
+void Messages::note_way(const Incoming& incoming) {
+  if (incoming.began == Time{} || incoming.error) return;
+  ways_[incoming.source]->note(incoming.frame.size, incoming.way,
+                               Time::clock::now() - incoming.began);
+}
+
+void Messages::ask_for_fragments(Incoming& incoming) {
+  incoming.in_fragments = true;
+  incoming.transfer->done = 0;
+  queue(incoming.source, {MessageFrame{.kind = MessageFrame::Kind::stream,
+                                       .tag = incoming.way == OfferWay::streamed_fragments ? 1 : 0,
+                                       .id = incoming.frame.id}});
+  write_frames(incoming.source);
+}
+
+/// A sender that computes sends no fragments, and keeps nobody waiting: its memory is read then.
+/// What has been read counts if there is no fragment afterwards: the send is not complete then.
+bool Messages::read_meanwhile(Incoming& incoming) {
+  constexpr std::chrono::microseconds patience{50};
+  MessageTransfer& transfer = *incoming.transfer;
+  const std::uint64_t size = incoming.frame.size;
+  if (incoming.began == Time{} || transfer.done > 0 || incoming.read == size) return false;
+  const Time since = std::max(incoming.began, answered_[incoming.source]);
+  if (Time::clock::now() - since < patience) return false;
+  const std::uint64_t length = std::min(pull_at_once, size - incoming.read);
+  const bool can = read_offer(incoming, incoming.read, length);
+  incoming.read = can ? incoming.read + length : size;  // never again
+  if (!can || incoming.read < size) return can;
+  read_frames(incoming.source);
+  if (transfer.done > 0) return true;
+  transfer.done = size;
+  incoming.in_fragments = false;
   return true;
 }
 
@@ -176,13 +226,13 @@ bool Messages::take_in(Incoming& incoming) {
 
 /// Reads the next bytes of an offered message. False if the sender's memory cannot be read, or may
 /// have been given back to its owner meanwhile.
-bool Messages::read_offer(const Incoming& incoming, std::uint64_t length) {
+bool Messages::read_offer(const Incoming& incoming, std::uint64_t offset, std::uint64_t length) {
   if (!options_.read_remote || !peers_.mapped(incoming.source)) return false;
   const MessageTransfer& transfer = *incoming.transfer;
   const Peers::UsingPeerBuffers using_them{peers_};
   if (!peers_.buffers_valid(incoming.source)) return false;
-  const std::uint64_t from = incoming.frame.address + transfer.done;
-  std::byte* const to = transfer.data + transfer.done;
+  const std::uint64_t from = incoming.frame.address + offset;
+  std::byte* const to = transfer.data + offset;
   const auto allocation = static_cast<shared::AllocationId>(
       Foreign{self_, incoming.source}.at_most("the allocation of a message", incoming.frame.memory,
                                               std::numeric_limits<shared::AllocationId>::max()));
@@ -206,29 +256,50 @@ void Messages::stream(Rank peer, const MessageFrame& asked) {
     offered_[asked.id] = transfer;
     throw;
   }
-  const std::uint64_t most = options_.ring.value() / 4;
-  for (std::uint64_t sent = 0; sent < transfer->size; sent += most) {
-    const std::uint64_t length = std::min(most, transfer->size - sent);
-    const bool last = sent + length == transfer->size;
-    queue(peer, {MessageFrame{.kind = MessageFrame::Kind::fragment,
-                              .id = asked.id,
-                              .payload = static_cast<std::uint32_t>(length)},
-                 transfer->data + sent, last ? transfer : nullptr});
-  }
+  queue(peer, {MessageFrame{.kind = MessageFrame::Kind::fragment, .id = asked.id}, transfer->data,
+               transfer, transfer->size, fragment_of(*transfer), asked.tag != 0});
+}
+
+/// The receiver has read the message meanwhile: it waits for no more fragments.
+void Messages::end_fragments(Rank peer, std::uint64_t id) {
+  auto& waiting = outgoing_[peer];
+  const auto found = std::ranges::find_if(waiting, [&](const Outgoing& outgoing) {
+    return outgoing.frame.kind == MessageFrame::Kind::fragment && outgoing.frame.id == id;
+  });
+  if (found == waiting.end()) return;
+  const TransferPointer transfer = found->transfer;
+  waiting.erase(found);
+  --queued_;
+  finish(transfer, nullptr, self_.value(), transfer->tag, transfer->size);
 }
 
 void Messages::receive_fragment(Rank source, const MessageFrame& frame, const Payload& payload) {
   const auto found = std::ranges::find_if(incoming_, [&](const Incoming& incoming) {
     return incoming.source == source && incoming.frame.id == frame.id;
   });
-  if (found == incoming_.end()) return;
+  if (found == incoming_.end()) return store_fragment(source, frame, payload);
+  if (found->complete()) return;
   MessageTransfer& transfer = *found->transfer;
   const Foreign theirs{self_, source};
-  theirs.require(found->streams, "the message that it was asked for", frame.id);
+  theirs.require(found->in_fragments, "the message that it was asked for", frame.id);
   theirs.at_most("the length of a fragment", frame.payload, found->frame.size - transfer.done);
   payload.copy_to(transfer.data + transfer.done);
   transfer.done += frame.payload;
   transfer.since = {};
+  if (found->began != Time{} && found->complete()) answered_[source] = Time::clock::now();
+}
+
+/// A piece of a message that nobody has asked for yet; or of one that was dropped.
+void Messages::store_fragment(Rank source, const MessageFrame& frame, const Payload& payload) {
+  const auto found = std::ranges::find_if(unexpected_, [&](const Unexpected& message) {
+    return message.source == source && message.frame.id == frame.id &&
+           message.frame.kind == MessageFrame::Kind::begun;
+  });
+  if (found == unexpected_.end()) return;
+  Foreign{self_, source}.at_most("the length of a fragment", frame.payload,
+                                 found->frame.size - found->arrived);
+  payload.copy_to(found->payload.get() + found->arrived);
+  found->arrived += frame.payload;
 }
 
 }  // namespace capstan

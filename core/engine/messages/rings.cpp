@@ -7,51 +7,81 @@
 
 #include "capstan/types.hpp"
 #include "core/engine/control/peers.hpp"
+#include "kernels/cpu/reduce.hpp"
 
 namespace capstan {
+namespace {
 
-/// Precedes the bytes of a ring from this rank to a peer.
-struct Rings::Head {
-  alignas(64) std::atomic<std::uint64_t> produced;
-};
-/// Belongs to the ring from a peer to this rank.
-struct Rings::Tail {
-  alignas(64) std::atomic<std::uint64_t> consumed;
-};
+constexpr std::uint64_t cache_line = 64;
 
-// The area holds a tail for the ring from each peer, then head and bytes of the ring to each peer.
-void check(const MessageFrame& frame, const Foreign& peer, std::uint64_t ring) {
-  using Kind = MessageFrame::Kind;
-  const Kind kind = peer.enumerator("the kind of a message", static_cast<std::uint64_t>(frame.kind),
-                                    Kind::reading);
-  peer.at_most("the type of a message", frame.type, all_data_types().size());
-  peer.require(frame.tag >= 0, "the tag of a message", static_cast<std::uint64_t>(frame.tag));
-  peer.at_most("the length of a message's frame", frame.payload, ring - sizeof frame);
-  const bool whole = kind != Kind::eager || frame.payload == frame.size;
-  const bool alone = kind == Kind::eager || kind == Kind::fragment || frame.payload == 0;
-  peer.require(whole && alone, "the length of a message's frame", frame.payload);
+/// Payloads begin on lines of their own: a line that is being read is not being written.
+constexpr std::uint64_t padded(std::uint64_t length) {
+  return (length + cache_line - 1) / cache_line * cache_line;
 }
 
+/// Whether the payload lies in the frame's line.
+constexpr bool is_short(const MessageFrame& frame) {
+  return frame.kind == MessageFrame::Kind::eager && frame.payload <= Rings::short_payload;
+}
+
+}  // namespace
+
+/// A frame. A short payload takes the place of what only offers have, and of what is left.
+struct Rings::Line {
+  static constexpr std::size_t short_begin = offsetof(MessageFrame, id);
+
+  alignas(cache_line) std::atomic<std::uint64_t> number;  // 1 for the first line of a ring
+  std::byte bytes[short_begin + short_payload];           // of the frame, and more
+};
+
+/// Precedes the rings from this rank to a peer. For peers that have not mapped this segment: their
+/// copies of a line need not be whole when its number is there.
+struct Rings::Head {
+  alignas(cache_line) std::atomic<std::uint64_t> lines;
+};
+/// Belongs to the rings from a peer to this rank: what has been consumed.
+struct Rings::Tail {
+  alignas(cache_line) std::atomic<std::uint64_t> lines;
+  std::atomic<std::uint64_t> bytes;
+};
+
+void check(const MessageFrame& frame, const Foreign& peer, std::uint64_t ring) {
+  using Kind = MessageFrame::Kind;
+  const Kind kind =
+      peer.enumerator("the kind of a message", static_cast<std::uint64_t>(frame.kind), Kind::begun);
+  peer.at_most("the type of a message", frame.type, all_data_types().size());
+  peer.require(frame.tag >= 0, "the tag of a message", static_cast<std::uint64_t>(frame.tag));
+  peer.at_most("the length of a message's frame", frame.payload, ring);
+  const bool fits = kind == Kind::eager   ? frame.payload == frame.size
+                    : kind == Kind::begun ? frame.payload < frame.size
+                                          : kind == Kind::fragment || frame.payload == 0;
+  peer.require(fits, "the length of a message's frame", frame.payload);
+}
+
+// The area holds a tail for the rings from each peer, then head, lines and payloads to each peer.
 Bytes Rings::tail(Rank peer) const {
   return Bytes{sizeof(Tail) * static_cast<std::uint64_t>(peer.value())};
 }
 Bytes Rings::head(Rank peer) const {
-  return tail(Rank{peers_.count()}) +
-         Bytes{(sizeof(Head) + size_) * static_cast<std::uint64_t>(peer.value())};
+  return tail(Rank{peers_.count()}) + Bytes{(sizeof(Head) + sizeof(Line) * lines_ + size_) *
+                                            static_cast<std::uint64_t>(peer.value())};
 }
 Bytes Rings::bytes(Rank peer) const {
-  return head(peer) + Bytes{sizeof(Head)};
+  return head(peer) + Bytes{sizeof(Head) + sizeof(Line) * lines_};
 }
 Bytes Rings::area(int ranks, Bytes size) {
-  return Bytes{(sizeof(Tail) + sizeof(Head) + size.value()) * static_cast<std::uint64_t>(ranks)};
+  return Bytes{(sizeof(Tail) + sizeof(Head) + sizeof(Line) * lines(size) + size.value()) *
+               static_cast<std::uint64_t>(ranks)};
 }
 
 Rings::Rings(Peers& peers, Bytes offset, Bytes size)
     : peers_(peers),
       offset_(offset),
       size_(size.value()),
+      lines_(lines(size)),
       produced_(peers.count()),
       shown_(produced_),
+      freed_(produced_),
       consumed_(produced_) {}
 
 template <class Object>
@@ -63,71 +93,120 @@ const Object& Rings::of(Rank peer, Bytes at) const {
   return *reinterpret_cast<const Object*>(peers_.segment(peer) + (offset_ + at).value());
 }
 
-bool Rings::write(Rank peer, const MessageFrame& frame, const std::byte* payload) {
-  const auto consumed =
-      of<Tail>(peer, tail(peers_.self())).consumed.load(std::memory_order_acquire);
-  const std::uint64_t used = produced_[peer] - consumed;
-  Foreign{peers_.self(), peer}.require(used <= size_, "the count of bytes that it has consumed",
-                                       consumed);
-  if (size_ - used < sizeof frame + frame.payload) return false;
-  put(peer, &frame, sizeof frame);
-  put(peer, payload, frame.payload);
+bool Rings::write(Rank peer, const MessageFrame& frame, const std::byte* payload, bool streams) {
+  const bool in_line = is_short(frame);
+  const std::uint64_t length = in_line ? 0 : frame.payload;
+  if (!has_room(peer, length)) return false;
+  put(peer, payload, length, streams);
+  const std::uint64_t before = produced_[peer].lines++;
+  Line& line = (&own<Line>(head(peer) + Bytes{sizeof(Head)}))[before % lines_];
+  std::memcpy(line.bytes, &frame, in_line ? Line::short_begin : sizeof frame);
+  if (in_line && frame.payload > 0)  // `payload` may be null
+    std::memcpy(line.bytes + Line::short_begin, payload, frame.payload);
+  line.number.store(before + 1, std::memory_order_release);
   return true;
 }
 
-void Rings::put(Rank peer, const void* from, std::uint64_t length) {
+/// Looks what the peer has consumed only when there seems to be no room: that costs a cache miss.
+bool Rings::has_room(Rank peer, std::uint64_t payload) {
+  const Count& produced = produced_[peer];
+  Count& freed = freed_[peer];
+  const auto fits = [&] {
+    return produced.lines - freed.lines < lines_ &&
+           size_ - (produced.bytes - freed.bytes) >= padded(payload);
+  };
+  if (fits()) return true;
+  const Tail& theirs = of<Tail>(peer, tail(peers_.self()));
+  const Count now{theirs.lines.load(std::memory_order_acquire),
+                  theirs.bytes.load(std::memory_order_acquire)};
+  const Foreign foreign{peers_.self(), peer};
+  foreign.require(produced.lines - now.lines <= lines_, "the count of frames that it has consumed",
+                  now.lines);
+  foreign.require(produced.bytes - now.bytes <= size_, "the count of bytes that it has consumed",
+                  now.bytes);
+  freed = now;
+  return fits();
+}
+
+void Rings::put(Rank peer, const std::byte* from, std::uint64_t length, bool streams) {
   if (length == 0) return;  // `from` may be null
   std::byte* const ring = &own<std::byte>(bytes(peer));
-  std::uint64_t& produced = produced_[peer];
+  std::uint64_t& produced = produced_[peer].bytes;
   const std::uint64_t begin = produced % size_, first = std::min(length, size_ - begin);
-  std::memcpy(ring + begin, from, first);
-  std::memcpy(ring, static_cast<const std::byte*>(from) + first, length - first);
-  produced += length;
+  if (streams) {
+    kernels::copy(ring + begin, from, first, true);
+    kernels::copy(ring, from + first, length - first, true);
+  } else {
+    std::memcpy(ring + begin, from, first);
+    std::memcpy(ring, from + first, length - first);
+  }
+  produced += padded(length);
 }
 
-/// Sends a peer on another host the bytes first, then their count.
+/// Sends a peer on another host payloads and lines first, then their count.
 void Rings::show(Rank peer) {
-  auto& produced = own<Head>(head(peer)).produced;
-  produced.store(produced_[peer], std::memory_order_release);
+  Count& shown = shown_[peer];
+  const Count& produced = produced_[peer];
   if (!peers_.mapped(peer)) {
-    const std::byte* const ring = &own<std::byte>(bytes(peer));
-    const std::uint64_t length = produced_[peer] - shown_[peer], begin = shown_[peer] % size_,
-                        first = std::min(length, size_ - begin);
-    peers_.show(peer, ring + begin, first);
-    if (first < length) peers_.show(peer, ring, length - first);
-    peers_.show(peer, produced);
+    auto& head = own<Head>(this->head(peer)).lines;
+    head.store(produced.lines, std::memory_order_release);
+    show_range(peer, &own<std::byte>(bytes(peer)), size_, shown.bytes, produced.bytes);
+    show_range(peer, &own<std::byte>(this->head(peer) + Bytes{sizeof(Head)}), lines_ * sizeof(Line),
+               shown.lines * sizeof(Line), produced.lines * sizeof(Line));
+    peers_.show(peer, head);
   }
-  shown_[peer] = produced_[peer];
+  shown = produced;
   peers_.wake(peer);
 }
 
-bool Rings::read(Rank peer,
-                 const std::function<void(const MessageFrame&, const Payload&)>& handle) {
-  std::uint64_t& consumed = consumed_[peer];
-  const auto produced =
-      of<Head>(peer, head(peers_.self())).produced.load(std::memory_order_acquire);
-  if (consumed == produced) return false;
-  const Foreign theirs{peers_.self(), peer};
-  const std::string_view count = "the count of bytes that it has sent";
-  theirs.require(produced - consumed <= size_, count, produced);
-  while (consumed < produced) {
-    theirs.require(produced - consumed >= sizeof(MessageFrame), count, produced);
-    MessageFrame frame;
-    range(peer, consumed, sizeof frame).copy_to(reinterpret_cast<std::byte*>(&frame));
-    check(frame, theirs, size_);
-    const std::uint64_t length = sizeof frame + std::uint64_t{frame.payload};
-    theirs.require(length <= produced - consumed, count, produced);
-    handle(frame, range(peer, consumed + sizeof frame, frame.payload));
-    consumed += length;
-  }
-  auto& shown = own<Tail>(tail(peer)).consumed;
-  shown.store(consumed, std::memory_order_release);
-  peers_.show(peer, shown);
-  peers_.wake(peer);
+/// Shows what has been written to a ring since `from`.
+void Rings::show_range(Rank peer, const std::byte* ring, std::uint64_t size, std::uint64_t from,
+                       std::uint64_t to) {
+  const std::uint64_t length = to - from, begin = from % size,
+                      first = std::min(length, size - begin);
+  if (first > 0) peers_.show(peer, ring + begin, first);
+  if (first < length) peers_.show(peer, ring, length - first);
+}
+
+bool Rings::has_arrived(Rank peer, const Line& line) const {
+  const std::uint64_t consumed = consumed_[peer].lines;
+  const bool mapped = peers_.mapped(peer);
+  const std::uint64_t sent =
+      mapped ? line.number.load(std::memory_order_acquire)
+             : of<Head>(peer, head(peers_.self())).lines.load(std::memory_order_acquire);
+  if (sent <= consumed) return false;  // the number of a line's last use is lower
+  Foreign{peers_.self(), peer}.require(sent - consumed <= (mapped ? 1 : lines_),
+                                       "the count of frames that it has sent", sent);
   return true;
 }
 
-/// A range of the peer's ring to this rank: in two parts where it wraps around.
+bool Rings::take(Rank peer, MessageFrame& frame, Payload& payload) {
+  Count& consumed = consumed_[peer];
+  const Line* const lines = &of<Line>(peer, head(peers_.self()) + Bytes{sizeof(Head)});
+  const Line& line = lines[consumed.lines % lines_];
+  if (!has_arrived(peer, line)) return false;
+  std::memcpy(&frame, line.bytes, sizeof frame);
+  check(frame, Foreign{peers_.self(), peer}, size_);
+  ++consumed.lines;
+  if (is_short(frame)) {
+    payload = {.first = {line.bytes + Line::short_begin, frame.payload}};
+    frame.id = frame.address = frame.memory = 0;
+    return true;
+  }
+  payload = range(peer, consumed.bytes, frame.payload);
+  consumed.bytes += padded(frame.payload);
+  return true;
+}
+
+void Rings::free(Rank peer) {
+  Tail& shown = own<Tail>(tail(peer));
+  shown.lines.store(consumed_[peer].lines, std::memory_order_release);
+  shown.bytes.store(consumed_[peer].bytes, std::memory_order_release);
+  peers_.show(peer, shown);
+  peers_.wake(peer);
+}
+
+/// A range of the peer's payloads to this rank: in two parts where it wraps around.
 Payload Rings::range(Rank peer, std::uint64_t at, std::uint64_t length) const {
   const bool is_long = length >= Link::long_read;
   const std::byte* const ring =

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
+#include <algorithm>
 
 #include "capstan/by_rank.hpp"
 #include "capstan/quantity.hpp"
@@ -11,28 +11,42 @@ namespace capstan {
 
 class Peers;
 
-/// A ring buffer from each rank to each other, for frames. The bytes and the count of bytes
-/// produced are in the sender's segment, the count of bytes consumed is in the receiver's. Used by
+/// Two ring buffers from each rank to each other: one of lines, one frame each, and one of the
+/// payloads that do not fit into their frame's line. Both are in the sender's segment, what has
+/// been consumed of them is in the receiver's. A line begins with its number, so that who sees the
+/// number has the frame, and a short message, with it: one line crosses between the cores. Used by
 /// one thread at a time.
 class Rings {
  public:
-  /// The area starts at `offset` in every rank's segment; a ring has `size` bytes.
+  /// The area starts at `offset` in every rank's segment; a ring of payloads has `size` bytes, a
+  /// multiple of a cache line.
   Rings(Peers& peers, Bytes offset, Bytes size);
 
   static Bytes area(int ranks, Bytes size);
+  /// The frames that a ring of lines holds.
+  static std::uint64_t lines(Bytes size) { return std::max<std::uint64_t>(8, size.value() / 1024); }
+  /// The longest payload that lies in the line of an eager frame.
+  static constexpr std::uint32_t short_payload = 32;
 
-  /// Writes a frame and its payload to the ring to a peer, which sees them after show(). False, and
-  /// nothing is written, if there is no room yet.
-  bool write(Rank peer, const MessageFrame& frame, const std::byte* payload);
+  /// Writes a frame and its payload for a peer, which sees them after show(). `streams`: past the
+  /// cache. False, and nothing is written, if there is no room yet.
+  bool write(Rank peer, const MessageFrame& frame, const std::byte* payload, bool streams = false);
   void show(Rank peer);
 
-  /// Consumes all frames that a peer has sent, and calls `handle` with each; false if there are
-  /// none. Throws Aborted if the ring holds what cannot have been sent.
-  bool read(Rank peer, const std::function<void(const MessageFrame&, const Payload&)>& handle);
+  /// Takes the next frame that a peer has sent; false if there is none. The payload is valid until
+  /// free(), which gives back the room of all frames taken. Throws Aborted if the rings hold what
+  /// cannot have been sent.
+  bool take(Rank peer, MessageFrame& frame, Payload& payload);
+  void free(Rank peer);
 
  private:
+  struct Line;
   struct Head;
   struct Tail;
+  /// Of the two rings between two ranks, so far.
+  struct Count {
+    std::uint64_t lines = 0, bytes = 0;
+  };
 
   Bytes tail(Rank peer) const;
   Bytes head(Rank peer) const;
@@ -43,13 +57,19 @@ class Rings {
   template <class Object>
   const Object& of(Rank peer, Bytes at) const;
 
-  void put(Rank peer, const void* from, std::uint64_t length);
+  bool has_room(Rank peer, std::uint64_t payload);
+  bool has_arrived(Rank peer, const Line& line) const;
+  void put(Rank peer, const std::byte* from, std::uint64_t length, bool streams);
   Payload range(Rank peer, std::uint64_t at, std::uint64_t length) const;
+  void show_range(Rank peer, const std::byte* ring, std::uint64_t size, std::uint64_t from,
+                  std::uint64_t to);
 
   Peers& peers_;
   const Bytes offset_;
-  const std::uint64_t size_;
-  ByRank<std::uint64_t> produced_, shown_, consumed_;  // bytes so far, by peer
+  const std::uint64_t size_, lines_;
+  ByRank<Count> produced_, shown_;  // of the rings to each peer
+  ByRank<Count> freed_;             // of them, when this rank looked last
+  ByRank<Count> consumed_;          // of the rings from each peer
 };
 
 }  // namespace capstan

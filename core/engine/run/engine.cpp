@@ -51,6 +51,7 @@ Engine::Engine(Shared rank, std::shared_ptr<Transport> transport, ByRank<int> wo
       messages_(peers_, layout.messages(),
                 {.ring = message_ring(machine.hosts),
                  .read_remote = settings.single_copy,
+                 .reads_alone = machine.oversubscribed || machine.threads,
                  .unexpected = settings.unexpected_messages}),
       plans_(selection_of(machine_, settings_), plan_context(layout), plan_hooks()) {
   if (settings.progress_thread) progress_->ensure_progress();

@@ -7,7 +7,6 @@
 #include <list>
 #include <memory>
 #include <optional>
-#include <unordered_map>
 
 #include "capstan/by_rank.hpp"
 #include "capstan/settings.hpp"
@@ -41,6 +40,8 @@ SelectionContext selection_of(const MachineView& machine, const Settings& settin
                               std::optional<DeviceLink> devices = {});
 /// How plans of a communicator with these settings are proven.
 ProofPolicy proofs_of(const Settings& settings);
+
+class MessagesOperation;
 
 /// One rank's running half of a communicator: runs tasks one after another, and turns the failure
 /// of any rank into the same error on all of them.
@@ -105,10 +106,12 @@ class Engine {
   /// Puts a task into the queue. It moves on whenever Progress polls.
   void enqueue(Task task);
 
-  /// Starts messages that belong together: the operation ends with the last of them, and fails with
-  /// the first failure.
-  void start(const std::vector<Messages::TransferPointer>& transfers,
-             const std::shared_ptr<Operation>& operation);
+  /// Starts the messages of an operation, whose transfers have been filled in.
+  void start(MessagesOperation& operation);
+  /// Runs one message to its end, without an operation where it ends soon: `make` makes the one by
+  /// which it goes on otherwise. Throws the message's error.
+  using MakeOperation = std::function<std::shared_ptr<MessagesOperation>()>;
+  MessageInfo run(Messages::MessageTransfer& transfer, const MakeOperation& make);
   /// See Messages. Needs no lock.
   bool may_stay_on_device(const Messages::MessageTransfer& transfer) const {
     return messages_.may_stay_on_device(transfer);
@@ -205,6 +208,12 @@ class Engine {
   void note_end(const CachedPlan& plan, bool failed);
   void report_end(Task& task, const std::exception_ptr& error);
   bool detach(Task& task, bool started);
+  void begin_messages();
+  void begin_unowned(Messages::MessageTransfer& transfer);
+  void poll_for_message(const bool& done);
+  void watch_over(MessagesOperation& operation);
+  void message_ended(MessagesOperation& operation, std::exception_ptr error,
+                     const MessageInfo& info);
   bool detach_messages(const Operation& operation);
   /// Makes arrivals from other hosts visible.
   void receive_from_hosts() {
@@ -281,7 +290,7 @@ class Engine {
   PlanCache plans_;
   bool watches_exit_ = false;
 
-  std::unordered_map<const Operation*, std::vector<Messages::TransferPointer>> exchanges_;
+  std::size_t exchanges_ = 0;  // operations with messages that have not ended
 
   std::uint64_t seen_progress_ = 0;
   Time stalled_since_{};

@@ -49,7 +49,7 @@ void Engine::watch_for_exit() {
 /// Nobody waits for what is pending here, but peers do for its data.
 bool Engine::all_are_cancelled() const {
   const auto is_cancelled = [](const Task& task) { return !task.operation && !task.outcome; };
-  return busy() && !failure_ && exchanges_.empty() && std::ranges::all_of(tasks_, is_cancelled);
+  return busy() && !failure_ && exchanges_ == 0 && std::ranges::all_of(tasks_, is_cancelled);
 }
 
 /// Operations that were cancelled move on as long as there is progress.

@@ -7,8 +7,10 @@
 #include <algorithm>
 
 #include "capstan/error.hpp"
+#include "core/engine/executor/arrival_poll.hpp"
 #include "core/engine/run/engine.hpp"
 #include "core/engine/run/message_judge.hpp"
+#include "core/engine/run/messages_operation.hpp"
 #include "core/engine/run/progress.hpp"
 
 namespace capstan {
@@ -18,37 +20,105 @@ constexpr std::chrono::milliseconds probe_interval{20};
 
 }  // namespace
 
-void Engine::start(const std::vector<Messages::TransferPointer>& transfers,
-                   const std::shared_ptr<Operation>& operation) {
-  struct Together {
-    std::size_t left;
-    std::exception_ptr error;
-  };
-  const auto together = std::make_shared<Together>(Together{transfers.size(), nullptr});
+/// Before messages are started, under the lock.
+void Engine::begin_messages() {
+  if (failure_) failure_->raise();
+  watch_for_exit();
+  progress_->waits().forget_failure();
+}
+
+void Engine::start(MessagesOperation& operation) {
   {
     const Progress::Lock lock{*progress_};
-    if (failure_) failure_->raise();
-    watch_for_exit();
-    progress_->waits().forget_failure();
-    for (const auto& transfer : transfers) messages_.check_arguments(*transfer);
-    exchanges_[operation.get()] = transfers;
-    for (const auto& transfer : transfers)
-      transfer->finished = [this, together, operation](std::exception_ptr error,
-                                                       const MessageInfo& info) {
-        if (error && !together->error) together->error = std::move(error);
-        if (--together->left > 0) return;
-        exchanges_.erase(operation.get());
-        progress_->ended(operation, together->error, info);
-      };
+    begin_messages();
+    for (const auto& transfer : operation.transfers()) messages_.check_arguments(transfer);
+    watch_over(operation);
     // Receives are posted first: a message to this rank itself then finds its receive.
-    for (const auto& transfer : transfers)
-      if (!transfer->sends) messages_.receive(transfer);
-    for (const auto& transfer : transfers)
-      if (transfer->sends) messages_.send(transfer);
-    if (!progress_->has_thread()) poll();
+    for (auto& transfer : operation.transfers())
+      if (!transfer.sends) messages_.receive(operation.pointer_to(transfer));
+    for (auto& transfer : operation.transfers())
+      if (transfer.sends) messages_.send(operation.pointer_to(transfer));
+    // No poll: other receives may follow, and what has come for them would be stored before.
   }
   progress_->announce();
   progress_->there_is_work();
+}
+
+/// Has the operation end with its transfers.
+void Engine::watch_over(MessagesOperation& operation) {
+  operation.engine_ = this;
+  ++exchanges_;
+  for (auto& transfer : operation.transfers())
+    transfer.finished = [this, &operation](std::exception_ptr error, const MessageInfo& info) {
+      message_ended(operation, std::move(error), info);
+    };
+}
+
+void Engine::message_ended(MessagesOperation& operation, std::exception_ptr error,
+                           const MessageInfo& info) {
+  if (error && !operation.failed_) operation.failed_ = std::move(error);
+  if (--operation.left_ > 0) return;
+  operation.engine_ = nullptr;
+  --exchanges_;
+  for (auto& transfer : operation.transfers())  // a handle may live long
+    if (transfer.memory) transfer.memory = nullptr, transfer.unpack = nullptr;
+  progress_->ended(operation.shared_from_this(), operation.failed_, info);
+}
+
+/// Starts a transfer that lies on the stack: whatever fails, nothing refers to it then.
+void Engine::begin_unowned(Messages::MessageTransfer& transfer) {
+  const Messages::TransferPointer unowned{std::shared_ptr<void>{}, &transfer};
+  try {
+    transfer.sends ? messages_.send(unowned) : messages_.receive(unowned);
+  } catch (...) {
+    fail(current_failure());
+    failure_->raise();
+  }
+}
+
+/// For as long as a short collective polls, under the lock: nobody else moves anything on.
+void Engine::poll_for_message(const bool& done) {
+  constexpr int eager = 128;
+  const int polls = tasks_.empty() ? std::max(1, spins_ / ranks_) : 1;
+  for (int i = 0; !done && i < polls && !progress_->is_awaited(); ++i) {
+    poll();
+    if (i > eager) ArrivalPoll::relax();
+  }
+}
+
+MessageInfo Engine::run(Messages::MessageTransfer& transfer, const MakeOperation& make) {
+  struct {
+    bool done = false;
+    std::exception_ptr error{};
+    MessageInfo info{};
+  } end;
+  std::shared_ptr<MessagesOperation> operation;
+  {
+    const Progress::Lock lock{*progress_};
+    begin_messages();
+    messages_.check_arguments(transfer);
+    transfer.finished = [&end](std::exception_ptr error, const MessageInfo& info) {
+      end = {true, std::move(error), info};
+    };
+    begin_unowned(transfer);
+    poll_for_message(end.done);
+    if (!end.done) {
+      operation = make();
+      auto& goes_on = operation->transfers().front();
+      goes_on = std::move(transfer);
+      messages_.replace(transfer, operation->pointer_to(goes_on));
+      watch_over(*operation);
+    }
+  }
+  progress_->announce();
+  if (!operation) {
+    if (end.error) std::rethrow_exception(end.error);
+    return end.info;
+  }
+  progress_->there_is_work();
+  progress_->drive([&] { return operation->ended(); }, Deadline::never());
+  if (operation->error()) std::rethrow_exception(operation->error());
+  return operation->message().value();
 }
 
 /// Tells what a caller waits for who is in no operation, as long as this object exists.
@@ -138,14 +208,18 @@ std::optional<MessageInfo> Engine::look_for_message(int source, int tag) {
   return messages_.probe(source, tag);
 }
 
-/// Detaches all messages of an exchange, or none.
+/// Detaches all messages of an operation, or none.
 bool Engine::detach_messages(const Operation& operation) {
-  const auto found = exchanges_.find(&operation);
-  if (found == exchanges_.end()) return false;
-  const auto can = [&](const auto& transfer) { return messages_.can_detach(transfer); };
-  if (!std::ranges::all_of(found->second, can)) return false;
-  for (const auto& transfer : found->second) messages_.detach(transfer);
-  exchanges_.erase(found);
+  auto* const exchange =
+      const_cast<MessagesOperation*>(dynamic_cast<const MessagesOperation*>(&operation));
+  if (!exchange || exchange->engine_ != this) return false;
+  const auto can = [&](auto& transfer) {
+    return messages_.can_detach(exchange->pointer_to(transfer));
+  };
+  if (!std::ranges::all_of(exchange->transfers(), can)) return false;
+  for (auto& transfer : exchange->transfers()) messages_.detach(exchange->pointer_to(transfer));
+  exchange->engine_ = nullptr;
+  --exchanges_;
   return true;
 }
 

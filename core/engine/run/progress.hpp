@@ -60,6 +60,8 @@ class Progress final : public Driver,
   /// Under the lock: what the ranks of the world wait for.
   WaitBoard& waits() { return waits_; }
   bool has_thread() const { return threaded_.load(std::memory_order_relaxed); }
+  /// Whether another thread waits for the lock.
+  bool is_awaited() const { return mutex_.is_awaited(); }
 
   bool drive(const std::function<bool()>& done, Deadline deadline) override;
   bool cancel(Operation& operation) override;

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <exception>
 #include <memory>
+#include <utility>
 
 #include "core/engine/run/engine.hpp"
+#include "core/engine/run/messages_operation.hpp"
 #include "core/engine/run/progress.hpp"
 
 namespace capstan {
@@ -13,38 +15,39 @@ namespace capstan {
 MemberExchange::MemberExchange(Engine& engine, const std::vector<Rank>& members, int tag)
     : engine_(engine), members_(members), tag_(Messages::first_group_tag + tag) {}
 
-Messages::TransferPointer MemberExchange::message(bool sends, Rank peer, Buffer& data) const {
-  auto transfer = std::make_shared<Messages::MessageTransfer>();
-  transfer->sends = sends;
-  transfer->peer = peer.value();
-  transfer->tag = tag_;
-  transfer->type = DataType::u8;
-  transfer->data = data.data();
-  transfer->size = data.size();
-  transfer->forms_group = true;
+Messages::MessageTransfer MemberExchange::message(bool sends, Rank peer, Buffer& data) const {
+  Messages::MessageTransfer transfer;
+  transfer.sends = sends;
+  transfer.peer = peer.value();
+  transfer.tag = tag_;
+  transfer.type = DataType::u8;
+  transfer.data = data.data();
+  transfer.size = data.size();
+  transfer.forms_group = true;
   return transfer;
 }
 
-void MemberExchange::exchange(const std::vector<Messages::TransferPointer>& transfers) {
+void MemberExchange::exchange(std::vector<Messages::MessageTransfer> transfers) {
   if (transfers.empty()) return;
   const auto operation =
-      std::make_shared<Operation>(engine_.progress(), "create_group", std::nullopt);
-  engine_.start(transfers, operation);
+      std::make_shared<MessagesOperation>(engine_.progress(), std::nullopt, transfers.size());
+  std::ranges::move(transfers, operation->transfers().begin());
+  engine_.start(*operation);
   engine_.progress()->drive([&] { return operation->ended(); }, Deadline::never());
   if (operation->error()) std::rethrow_exception(operation->error());
 }
 
 void MemberExchange::gather_and_tell(const Agreement& agreement, Buffer own, Buffer& result) {
   ByRank<Buffer> answers(ranks(), own);
-  std::vector<Messages::TransferPointer> gathered, told;
+  std::vector<Messages::MessageTransfer> gathered, told;
   for (int i = 1; i < ranks(); ++i) {
     const Rank member = members_[static_cast<std::size_t>(i)];
     gathered.push_back(message(false, member, answers[Rank{i}]));
     told.push_back(message(true, member, result));
   }
-  exchange(gathered);
+  exchange(std::move(gathered));
   combine(agreement, answers, result.data());
-  exchange(told);
+  exchange(std::move(told));
 }
 
 void MemberExchange::run(const Agreement& agreement, const void* answer, void* result) {

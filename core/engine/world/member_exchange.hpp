@@ -28,8 +28,8 @@ class MemberExchange final : public Exchange {
 
  private:
   using Buffer = std::vector<std::byte>;
-  Messages::TransferPointer message(bool sends, Rank peer, Buffer& data) const;
-  void exchange(const std::vector<Messages::TransferPointer>& transfers);
+  Messages::MessageTransfer message(bool sends, Rank peer, Buffer& data) const;
+  void exchange(std::vector<Messages::MessageTransfer> transfers);
   void gather_and_tell(const Agreement& agreement, Buffer own, Buffer& result);
 
   Engine& engine_;

@@ -86,10 +86,10 @@ class CommunicatorBackend : public Backend, public AsynchronousPart, public Poin
     return finished(communicator_->start(request), describe(request), std::move(finish));
   }
   Work start(const Message& message, Finish finish) override {
-    return finished(communicator_->start_exchange({message}), describe(message), std::move(finish));
+    return finished(communicator_->start_transfer(message), describe(message), std::move(finish));
   }
   MessageInfo run(const Message& message) override {
-    const Work work = communicator_->start_exchange({message});
+    const Work work = communicator_->start_transfer(message);
     work.wait();
     return work.message().value_or(MessageInfo{rank_, message.tag, {}});
   }

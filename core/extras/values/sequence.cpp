@@ -118,7 +118,7 @@ AsyncTask run_send(MutableBuffer<Turn> turn, ReadBuffer<bool>, ReadBuffer<Tensor
   Message message = Message::to(destination, bytes_of(data), tag);
   message.type = data.type();
   message.count = data.count();
-  const Work work = turn.get().communicator().start_exchange({message});
+  const Work work = turn.get().communicator().start_transfer(message);
   turn.release();
   co_await work;
 }
@@ -129,7 +129,7 @@ AsyncTask run_receive(MutableBuffer<Turn> turn, ReadBuffer<bool>, WriteBuffer<Te
   Message message = Message::from(source, bytes_of(space), tag);
   message.type = space.type();
   message.count = space.count();
-  const Work work = turn.get().communicator().start_exchange({message});
+  const Work work = turn.get().communicator().start_transfer(message);
   turn.release();
   co_await work;
   out.emplace(std::move(space));

@@ -166,9 +166,9 @@ class Communicator : public AllCollectives<Communicator> {
   // Mismatch); a message that is longer than the buffer is Truncated. A rank takes messages in
   // wherever it waits, also in collectives.
   //
-  // A message of up to 8 KiB is sent at once: its receiver stores it until a receive asks for it,
-  // up to Settings::unexpected_messages. A longer one, and any beyond that limit, waits at the
-  // sender for its receive, which reads the sender's buffer in place where it can. So, as in MPI, a
+  // A message of up to 8 KiB, 64 KiB on one host, is sent at once: its receiver stores it until a
+  // receive asks for it, up to Settings::unexpected_messages. A longer one, and any beyond, waits
+  // at the sender for its receive, which may read the sender's buffer in place. So, as in MPI, a
   // correct program takes any blocking send to wait for its receive. Work::cancel() of a send that
   // waits, from host memory, may be refused, as the receiver may be reading the buffer. For the
   // same reason a send that no rank receives within the time-out fails the communicator; a receive
@@ -177,37 +177,37 @@ class Communicator : public AllCollectives<Communicator> {
   /// Returns when the data may be changed again.
   template <ElementRange Data>
   void send(Data&& data, int destination, int tag = 0) {
-    start_send(data, destination, tag).wait();
+    transfer(Message::to(destination, data, tag));
   }
   template <LastingRange Data>
   [[nodiscard]] Work start_send(Data&& data, int destination, int tag = 0) {
-    return start_exchange({Message::to(destination, data, tag)});
+    return start_transfer(Message::to(destination, data, tag));
   }
   /// Returns when a message has been received. The buffer may be longer than the message.
   template <MutableElementRange Data>
   MessageInfo receive(Data&& buffer, int source = any_source, int tag = any_tag) {
-    return wait_for_message(start_receive(buffer, source, tag));
+    return transfer(Message::from(source, buffer, tag));
   }
   /// Work::message() gives the source, tag and size of the message.
   template <LastingMutableRange Data>
   [[nodiscard]] Work start_receive(Data&& buffer, int source = any_source, int tag = any_tag) {
-    return start_exchange({Message::from(source, buffer, tag)});
+    return start_transfer(Message::from(source, buffer, tag));
   }
 
   /// The same for tensors, which may have strides. Between two tensors the shapes must agree, else
   /// the receiver gets a Mismatch; a receive into a tensor fills all of it.
   void send(const TensorView& data, int destination, int tag = 0) {
-    start_send(data, destination, tag).wait();
+    transfer(Message::to(destination, data, tag));
   }
   [[nodiscard]] Work start_send(const TensorView& data, int destination, int tag = 0) {
-    return start_exchange({Message::to(destination, data, tag)});
+    return start_transfer(Message::to(destination, data, tag));
   }
   MessageInfo receive(const TensorView& buffer, int source = any_source, int tag = any_tag) {
-    return wait_for_message(start_receive(buffer, source, tag));
+    return transfer(Message::from(source, buffer, tag));
   }
   [[nodiscard]] Work start_receive(const TensorView& buffer, int source = any_source,
                                    int tag = any_tag) {
-    return start_exchange({Message::from(source, buffer, tag)});
+    return start_transfer(Message::from(source, buffer, tag));
   }
 
   /// A message of any length, in memory that is made for it when it is matched: no other thread can
@@ -215,8 +215,7 @@ class Communicator : public AllCollectives<Communicator> {
   template <Element T>
   Received<T> receive(int source = any_source, int tag = any_tag) {
     Received<T> received;
-    received.info =
-        wait_for_message(start_exchange({Message::any_length(source, received.elements, tag)}));
+    received.info = transfer(Message::any_length(source, received.elements, tag));
     return received;
   }
   /// The same in the background: Work::result<T>() are the elements, for as long as a handle lives.
@@ -225,7 +224,7 @@ class Communicator : public AllCollectives<Communicator> {
     const auto elements = std::make_shared<std::vector<T>>();
     Message message = Message::any_length(source, *elements, tag);
     message.memory = elements;
-    return start_exchange({message});
+    return start_transfer(message);
   }
   /// The same for elements of any type: a tensor of one dimension of the message's type.
   Tensor receive_tensor(int source = any_source, int tag = any_tag);
@@ -242,6 +241,9 @@ class Communicator : public AllCollectives<Communicator> {
   /// failure. All are under way at once: no order of them can deadlock.
   void exchange(const std::vector<Message>& messages) { start_exchange(messages).wait(); }
   [[nodiscard]] Work start_exchange(const std::vector<Message>& messages);
+  /// One message. The blocking form is the fastest way for short ones.
+  MessageInfo transfer(const Message& message);
+  [[nodiscard]] Work start_transfer(const Message& message);
 
   /// Memory for `count` elements, zeros, that ranks on this host read in place: for buffers of 16
   /// KiB and more that are used again and again. All ranks call it, like a collective, each with a
@@ -354,7 +356,7 @@ class Communicator : public AllCollectives<Communicator> {
   bool may_stay_on_device(const Message& message) const;
   /// Counts the messages of an exchange that the host copies from or to a device.
   using StagedCount = std::shared_ptr<std::atomic<std::size_t>>;
-  Work start_exchange(const std::vector<Message>& messages, const StagedCount& staged);
+  Work start_exchange(std::span<const Message> messages, const StagedCount& staged);
   bool is_listed(const char* call, std::span<const int> ranks) const;
   std::optional<Communicator> form(const std::vector<Rank>& members, Purpose purpose);
 

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/engine/messages/offer_ways.hpp"
+
+namespace capstan {
+
+/// In a round each way takes its turn, several times.
+OfferWay OfferWays::next(std::uint64_t bytes) {
+  Class& known = classes_[class_of(bytes)];
+  if (known.left > 0) {
+    --known.left;
+    return known.best;
+  }
+  return static_cast<OfferWay>(known.noted % ways);
+}
+
+/// Of the times of a way the least counts: what the sender does otherwise lengthens some.
+void OfferWays::note(std::uint64_t bytes, OfferWay way, Time took) {
+  Class& known = classes_[class_of(bytes)];
+  if (known.left > 0) return;
+  Time& least = known.least[static_cast<std::size_t>(way)];
+  least = std::min(least, took);
+  if (++known.noted == ways * tries) decide(known);
+}
+
+/// Another way has to be faster by a tenth. As long as none is, rounds come ever more rarely.
+void OfferWays::decide(Class& known) {
+  const auto of = [&](OfferWay way) { return known.least[static_cast<std::size_t>(way)]; };
+  const auto fastest =
+      static_cast<OfferWay>(std::ranges::min_element(known.least) - known.least.begin());
+  const bool changes = of(fastest) < of(known.best) * 9 / 10;
+  if (changes) known.best = fastest;
+  known.pause = changes ? shortest_pause : std::min(2 * known.pause, longest_pause);
+  known.left = known.pause;
+  known.noted = 0;
+  known.least = filled(Time::max());
+}
+
+}  // namespace capstan
