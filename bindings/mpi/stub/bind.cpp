@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "bindings/mpi/interface.hpp"
+#include "bindings/mpi/libraries.hpp"
 
 namespace {
 
@@ -32,21 +33,11 @@ __attribute__((visibility("hidden"), used)) void capstan_mpi_bind();
 
 namespace {
 
-/// An interface of MPI, by the soname of the library.
-struct Kind {
-  const char* soname;
-  const char* implementation;
-};
-
-constexpr Kind kinds[] = {
-    {"libmpi.so.40", "libcapstan-mpi-openmpi.so"}, {"libmpich.so.12", "libcapstan-mpi-mpich.so"},
-    {"libmpi.so.12", "libcapstan-mpi-mpich.so"},   {"libmpi_abi.so.1", "libcapstan-mpi-abi.so"},
-    {"libmpi_abi.so.0", "libcapstan-mpi-abi.so"},
-};
+using capstan::mpi::Library;
 
 struct Found {
   char path[PATH_MAX];
-  const Kind* kind;  ///< null: an MPI that is not known
+  const Library* known;  ///< null: an MPI that is not
   ElfW(Addr) address;
 };
 
@@ -70,12 +61,12 @@ const char* soname_of(const dl_phdr_info& object) {
 int look_at(dl_phdr_info* object, std::size_t, void* data) {
   auto& found = *static_cast<Found*>(data);
   const char* const soname = soname_of(*object);
-  const Kind* known = nullptr;
-  for (const Kind& kind : kinds)
-    if (std::strcmp(soname, kind.soname) == 0) known = &kind;
+  const Library* known = nullptr;
+  for (const Library& each : capstan::mpi::libraries)
+    if (std::strcmp(soname, each.soname) == 0) known = &each;
   if (!known && (found.path[0] || std::strncmp(soname, "libmpi.so", 9) != 0)) return 0;
   std::snprintf(found.path, sizeof found.path, "%s", object->dlpi_name);
-  found.kind = known;
+  found.known = known;
   found.address = object->dlpi_addr;
   return known ? 1 : 0;
 }
@@ -92,13 +83,13 @@ void find_own(const Found& found) {
 }
 
 /// The implementation lies beside the stub.
-void serve(const Kind& kind, void** served) {
+void serve(const Library& known, void** served) {
   Dl_info self;
   if (::dladdr(reinterpret_cast<void*>(&capstan_mpi_bind), &self) == 0) return;
   const char* const slash = std::strrchr(self.dli_fname, '/');
   const int folder = slash ? static_cast<int>(slash + 1 - self.dli_fname) : 0;
   char path[PATH_MAX];
-  std::snprintf(path, sizeof path, "%.*s%s", folder, self.dli_fname, kind.implementation);
+  std::snprintf(path, sizeof path, "%.*s%s", folder, self.dli_fname, known.implementation);
   void* const implementation = ::dlopen(path, RTLD_NOW | RTLD_LOCAL);
   const auto function =
       implementation
@@ -135,7 +126,7 @@ void fill() {
   static void* served[most_names];
   ::dl_iterate_phdr(&look_at, &found);
   if (found.path[0]) find_own(found);
-  if (library.handle && found.kind) serve(*found.kind, served);
+  if (library.handle && found.known) serve(*found.known, served);
   for (const Name* name = capstan_mpi_names; name != capstan_mpi_names_end; ++name) {
     const auto i = name - capstan_mpi_names;
     void* function = served[i] ? served[i] : own[i];

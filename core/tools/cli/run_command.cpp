@@ -5,6 +5,7 @@
 #include "capstan/error.hpp"
 #include "core/tools/cli/commands.hpp"
 #include "core/tools/cli/host_options.hpp"
+#include "core/tools/cli/mpi/door.hpp"
 #include "core/tools/cli/options.hpp"
 #include "core/tools/launcher/daemon.hpp"
 #include "core/tools/launcher/launcher.hpp"
@@ -20,6 +21,7 @@ struct RunOptions {
   double grace = 3;
   std::vector<std::string> environment;
   launcher::HostOptions where;
+  bool mpi = false;
 };
 
 constexpr const char* run_examples =
@@ -27,7 +29,8 @@ constexpr const char* run_examples =
     "  capstan run -n 4 -- ./train --epochs 3                    four ranks here\n"
     "  capstan run --hosts node1:4,node2:4 -- ./train            eight on two hosts, through ssh\n"
     "  capstan run --hostfile nodes -n 6 --env OMP_NUM_THREADS=2 -- ./train\n"
-    "  capstan run --hosts a:2,b:2 --agent \"ip netns exec {host}\" -- ./train\n\n"
+    "  capstan run --hosts a:2,b:2 --agent \"ip netns exec {host}\" -- ./train\n"
+    "  capstan run --mpi -n 4 -- ./program         a program of MPI, by the mpirun of its MPI\n\n"
     "Each rank finds CAPSTAN_RANK, CAPSTAN_SIZE and what it needs to join in its environment:\n"
     "Communicator::from_environment() does the rest. When a rank fails, the others have half a\n"
     "second to say what they noticed; then they are ended, unless --keep-going was given. Its "
@@ -65,6 +68,21 @@ launcher::LaunchOptions finished(RunOptions options) {
   return launch;
 }
 
+/// A program of MPI is started by the launcher of its MPI, which has options of its own.
+void run_program_of_mpi(const CLI::App& command, const RunOptions& options) {
+  refuse_options(command,
+                 {"--hosts", "--hostfile", "--agent", "--capstan", "--directory", "--bind", "--tag",
+                  "--timeout", "--grace", "--keep-going", "--store-port"},
+                 "with --mpi the program is started by its MPI's mpirun, which has such options of "
+                 "its own: capstan mpi -- mpirun OPTIONS PROGRAM");
+  if (options.launch.ranks == 0) throw CLI::RequiredError("--ranks");
+  for (const std::string& entry : options.environment) {
+    const auto [name, value] = variable(entry);
+    ::setenv(name.c_str(), value.c_str(), 1);
+  }
+  become_mpi_job(options.launch.ranks, options.launch.command);
+}
+
 }  // namespace
 
 void add_run_command(CLI::App& app, int& status) {
@@ -96,10 +114,14 @@ void add_run_command(CLI::App& app, int& status) {
       "--store-port", options->launch.store_port,
       "Port where the ranks meet; 0, and several hosts, let the system choose. Without "
       "it, ranks of this host meet at a local socket");
+  command->add_flag("--mpi", options->mpi,
+                    "The program is one of MPI: the mpirun of the MPI that it links starts it, on "
+                    "this host, with Capstan's collectives");
   command->add_option("program", options->launch.command, "The program and its arguments, after --")
       ->required();
   command->footer(run_examples);
   command->callback([options, command, &status] {
+    if (options->mpi) run_program_of_mpi(*command, *options);
     check_host_options(*command, options->where);
     status = launcher::launch(finished(*options));
   });
