@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bindings/mpi/channels.hpp"
 
-#include <fmt/format.h>
+#include <algorithm>
 
-#include <cstdio>
-
+#include "bindings/mpi/door.hpp"
 #include "bindings/mpi/joining.hpp"
 #include "bindings/mpi/progress.hpp"
 
@@ -62,11 +61,45 @@ bool Channel::form() {
   const bool all = agreed(comm_, [&] {
     group_ = run_beside_mpi([&] { return joined_world->create_group(members_, tag); });
   });
-  if (all)
+  if (all) {
     formed_.store(true, std::memory_order_release);
-  else
-    group_.reset(), refusal_ = Reason::no_group;
+    Report::formed();
+  } else {
+    group_.reset();
+    refusal_ = Reason::no_group;
+  }
   return all;
+}
+
+/// A 1 for each group that no persistent call of this rank holds.
+std::vector<std::uint8_t> Channel::available() const {
+  std::vector<std::uint8_t> free;
+  const std::lock_guard lock{lending_};
+  for (const Held& each : for_persistent_) free.push_back(each.use_count() == 1 ? 1 : 0);
+  std::atomic_thread_fence(std::memory_order_acquire);
+  return free;
+}
+
+Held Channel::lend() {
+  const std::vector<std::uint8_t> here = available();
+  std::vector<std::uint8_t> everywhere(here.size());
+  if (!here.empty()) wait_beside_mpi(group_->start_all_reduce(here, everywhere, ReduceOp::bit_and));
+  const auto first = std::ranges::find(everywhere, std::uint8_t{1});
+  const std::lock_guard lock{lending_};
+  if (first != everywhere.end())
+    return for_persistent_[static_cast<std::size_t>(first - everywhere.begin())];
+  const Held made{new Channel{comm_}, [](Channel* channel) {
+                    Door::retire(*channel);
+                    delete channel;
+                  }};
+  if (!made->form()) return nullptr;
+  return for_persistent_.emplace_back(made);
+}
+
+void Channel::end_lending() {
+  std::vector<Held> ended;
+  const std::lock_guard lock{lending_};
+  ended.swap(for_persistent_);
 }
 
 std::unique_ptr<Channels> Channels::open(const Options& options) {
@@ -113,6 +146,7 @@ int Channels::forget(MPI_Comm, int, void* attribute, void* self) {
   generation.fetch_add(1, std::memory_order_acq_rel);
   const std::unique_ptr<Held> held{static_cast<Held*>(attribute)};
   auto& channels = *static_cast<Channels*>(self);
+  (*held)->end_lending();
   if ((*held)->is_formed() && joined_world) channels.retire(**held);
   return MPI_SUCCESS;
 }
@@ -148,6 +182,7 @@ void Channels::close() {
   } catch (const Error&) {  // of a peer that has gone: MPI says so
   }
   retired_.clear();
+  world_->end_lending();
   world_->take_group();
 }
 

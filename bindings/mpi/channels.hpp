@@ -30,10 +30,18 @@ class Channel {
   /// Forms the group. All ranks call it. False, and a refusal, if it cannot be had on some rank.
   bool form();
   Communicator& group() { return *group_; }
+  /// A group for one persistent call, which has it to itself while it holds the pointer: ranks may
+  /// start persistent calls in different orders. All ranks call it in the same order and get the
+  /// same one: the first that has been given back on all of them, else a new one. Null if some rank
+  /// cannot have a new one.
+  std::shared_ptr<Channel> lend();
+  /// Ends the groups for persistent calls, those that are lent once they are given back.
+  void end_lending();
   std::optional<Communicator> take_group() { return std::move(group_); }
 
  private:
   std::optional<Reason> examine();
+  std::vector<std::uint8_t> available() const;
 
   const MPI_Comm comm_;
   Place place_;
@@ -42,6 +50,8 @@ class Channel {
   std::mutex forming_;
   std::atomic<bool> formed_ = false;
   std::optional<Communicator> group_;
+  mutable std::mutex lending_;
+  std::vector<std::shared_ptr<Channel>> for_persistent_;  // the same on all ranks
 };
 
 /// The channels of this process, from MPI_Init to MPI_Finalize.

@@ -62,8 +62,7 @@ int refuse(MPI_Comm comm) {
 
 /// MPI's own function, or its narrow form where it has no wide one.
 template <Id id, Id narrow_id, class... Parameters, class... Rest>
-int call_own(const Arguments& arguments, bool in_background, std::tuple<Rest...> rest,
-             Parameters... parameters) {
+int call_own(const Arguments& arguments, std::tuple<Rest...> rest, Parameters... parameters) {
   if (own(id))
     return std::apply(
         [&](Rest... more) {
@@ -73,11 +72,14 @@ int call_own(const Arguments& arguments, bool in_background, std::tuple<Rest...>
   int ranks = 0;
   if (!own(narrow_id) || id == narrow_id || calls.Comm_size(arguments.comm, &ranks) != MPI_SUCCESS)
     return refuse(arguments.comm);
-  Narrow narrow{ranks, in_background};
+  Narrow narrow{ranks};
   const std::tuple<Narrowed<Parameters>...> narrowed{narrow(parameters)...};
   if (!narrow.fits()) return refuse(arguments.comm);
   const auto function = own_as<int(Narrowed<Parameters>..., Rest...)>(narrow_id);
-  return std::apply(function, std::tuple_cat(narrowed, rest));
+  const int code = std::apply(function, std::tuple_cat(narrowed, rest));
+  if constexpr (sizeof...(Rest) > 0)
+    if (code == MPI_SUCCESS) narrow.keep_for(*std::get<sizeof...(Rest) - 1>(rest));
+  return code;
 }
 
 /// The three forms of a collective, by the function that reads its parameters.
@@ -91,7 +93,7 @@ class Entries<read> {
     const Arguments arguments = read(parameters...);
     return serve_or_pass(
         arguments, true, [&](const Served& served) { return run_served(served, arguments); },
-        [&] { return call_own<id, narrow>(arguments, false, std::tuple{}, parameters...); });
+        [&] { return call_own<id, narrow>(arguments, std::tuple{}, parameters...); });
   }
 
   template <Id id, Id narrow>
@@ -100,17 +102,17 @@ class Entries<read> {
     return serve_or_pass(
         arguments, false,
         [&](const Served& served) { return start_in_background(served, arguments, request); },
-        [&] { return call_own<id, narrow>(arguments, true, std::tuple{request}, parameters...); });
+        [&] { return call_own<id, narrow>(arguments, std::tuple{request}, parameters...); });
   }
 
   template <Id id, Id narrow>
   static int persistent(Parameters... parameters, MPI_Info info, MPI_Request* request) {
     const Arguments arguments = read(parameters...);
     const auto pass = [&] {
-      return call_own<id, narrow>(arguments, true, std::tuple{info, request}, parameters...);
+      return call_own<id, narrow>(arguments, std::tuple{info, request}, parameters...);
     };
-    const auto serve = [&](const Served&) {
-      const auto code = make_persistent(arguments, request);
+    const auto serve = [&](const Served& served) {
+      const auto code = make_persistent(served, arguments, request);
       return code ? *code : pass();
     };
     return serve_or_pass(arguments, true, serve, pass);

@@ -11,17 +11,20 @@
 
 namespace capstan::mpi {
 
+using NarrowArrays = std::list<std::vector<int>>;
+
+/// Keeps arrays until another call has the same request: MPI gives a handle to one call at a time.
+void keep_arrays(MPI_Request request, NarrowArrays arrays);
+
 /// A call with wide counts for an MPI that has narrow ones alone: a program may find the wide form
-/// here and take it for MPI's. Arrays are copied; those of a call in the background are never
-/// freed.
+/// here and take it for MPI's. Arrays are copied.
 class Narrow {
  public:
-  Narrow(int ranks, bool in_background) : ranks_(ranks), in_background_(in_background) {}
-  ~Narrow() {
-    if (in_background_ && !arrays_.empty())
-      new std::list<std::vector<int>>{std::move(arrays_)};  // for as long as MPI needs
-  }
+  explicit Narrow(int ranks) : ranks_(ranks) {}
   Narrow(const Narrow&) = delete;
+
+  /// MPI reads the arrays until the call of this request has ended, or the request is freed.
+  void keep_for(MPI_Request request) { keep_arrays(request, std::move(arrays_)); }
 
   /// False: a number does not fit.
   bool fits() const { return fits_; }
@@ -46,9 +49,8 @@ class Narrow {
 
  private:
   const int ranks_;
-  const bool in_background_;
   bool fits_ = true;
-  std::list<std::vector<int>> arrays_;
+  NarrowArrays arrays_;
 };
 
 /// The type that a parameter's becomes.

@@ -26,6 +26,7 @@ struct Total {
 
 Total served_calls[kinds];
 Total passed_calls[kinds][reasons];
+std::atomic<int> groups = 0;
 
 const char* text_of(Reason reason) {
   switch (reason) {
@@ -67,6 +68,10 @@ void Report::passed(Kind kind, Reason reason, Clock::duration time) {
   passed_calls[static_cast<int>(kind)][static_cast<int>(reason)].add(0, time);
 }
 
+void Report::formed() {
+  groups.fetch_add(1, std::memory_order_relaxed);
+}
+
 void Report::print(const char* library) {
   std::string text = fmt::format("capstan: collectives of rank 0 over {}\n", library);
   text += fmt::format("capstan:   {:<16} {:<8} {:>10} {:>14} {:>12}\n", "collective", "by", "calls",
@@ -78,6 +83,7 @@ void Report::print(const char* library) {
       if (passed_calls[kind][reason].calls.load() > 0)
         text += line(name, "MPI", passed_calls[kind][reason], text_of(static_cast<Reason>(reason)));
   }
+  text += fmt::format("capstan:   groups formed beside MPI_COMM_WORLD's: {}\n", groups.load());
   std::fputs(text.c_str(), stderr);
 }
 

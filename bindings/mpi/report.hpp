@@ -29,6 +29,8 @@ class Report {
 
   static void served(Kind kind, std::size_t bytes, Clock::duration time);
   static void passed(Kind kind, Reason reason, Clock::duration time);
+  /// A group was formed, for a communicator or for persistent calls.
+  static void formed();
   /// On the first rank.
   static void print(const char* library);
 };

@@ -13,17 +13,11 @@
 namespace capstan::mpi {
 namespace {
 
-/// A persistent call. Its arguments stay the program's until it is freed, as MPI has it. It has a
-/// group of its own: ranks may start persistent calls in different orders.
+/// A persistent call. Its arguments stay the program's until it is freed, as MPI has it.
 struct Persistent {
   Arguments arguments;
-  std::shared_ptr<Channel> channel;
+  std::shared_ptr<Channel> channel;  ///< lent, until it is freed
   int tag;
-
-  Persistent(const Arguments& a, std::shared_ptr<Channel> own, int its_tag)
-      : arguments(a), channel(std::move(own)), tag(its_tag) {}
-  Persistent(const Persistent&) = delete;
-  ~Persistent() { Door::retire(*channel); }
 };
 
 /// A call in the background.
@@ -180,15 +174,17 @@ int start_in_background(const Served& served, const Arguments& arguments, MPI_Re
   }
 }
 
-std::optional<int> make_persistent(const Arguments& arguments, MPI_Request* request) {
+std::optional<int> make_persistent(const Served& served, const Arguments& arguments,
+                                   MPI_Request* request) {
   static std::atomic<int> next = 0;
   try {
-    const auto channel = std::make_shared<Channel>(arguments.comm);
-    if (!channel->form()) return std::nullopt;
+    auto channel = served.channel->lend();
+    if (!channel) return std::nullopt;
     const int tag = next++ % 0x7fff;  // every MPI has tags up to that; the last is never sent
     require(calls.Recv_init(nullptr, 0, MPI_BYTE, 0, tag, own_communicator(), request));
     const std::lock_guard lock{pending_mutex};
-    all_persistent[number_of(*request)] = std::make_shared<Persistent>(arguments, channel, tag);
+    all_persistent[number_of(*request)] =
+        std::make_shared<Persistent>(Persistent{arguments, std::move(channel), tag});
     ++alive;
     return MPI_SUCCESS;
   } catch (...) {

@@ -17,7 +17,8 @@ struct Served {
 int start_in_background(const Served& served, const Arguments& arguments, MPI_Request* request);
 /// Makes a persistent request; all ranks call it. A persistent receive from this process itself
 /// stands for it, which a message completes when the call has ended. Nothing: no group can be had.
-std::optional<int> make_persistent(const Arguments& arguments, MPI_Request* request);
+std::optional<int> make_persistent(const Served& served, const Arguments& arguments,
+                                   MPI_Request* request);
 
 /// Moves calls in the background on, and completes nothing: may be called from within MPI.
 /// Returns how many have ended.
