@@ -168,6 +168,10 @@ void Channels::drop_retired() {
   std::erase_if(retired_, [](const Retired& each) { return each.barrier.is_completed(); });
 }
 
+bool Channels::has_failed() const {
+  return world_ && world_->group().async_error();
+}
+
 void Channels::close() {
   if (!world_) return;
   const std::lock_guard lock{mutex_};

@@ -65,6 +65,8 @@ class Channels {
   std::shared_ptr<Channel> find(MPI_Comm comm);
   /// Ends a group once all of its ranks have done so.
   void retire(Channel& channel);
+  /// Whether the world can no longer be used, as a rank has gone.
+  bool has_failed() const;
   /// Waits until no peer needs a group any more.
   void close();
 

@@ -103,7 +103,7 @@ void Door::close() noexcept {
   try {
     finish_pending();
     open_ = false;
-    own_as<int(MPI_Comm)>(Id::Barrier)(MPI_COMM_WORLD);
+    if (!channels->has_failed()) own_as<int(MPI_Comm)>(Id::Barrier)(MPI_COMM_WORLD);
     channels->close();
     stop_progress();
     int rank = 0, length = 0;

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/* A rank that is killed: the others get its name from the communicator's error handler, in a
+   blocking call and in one in the background. */
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "told.h"
+
+static double now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+static void say(const char* what, int code, double seconds) {
+  int length = 0;
+  char text[MPI_MAX_ERROR_STRING] = "";
+  MPI_Error_string(code, text, &length);
+  printf("%s on rank %d after %.3f s: %.*s\n", what, world_rank, seconds, length, text);
+  fflush(stdout);
+}
+
+int main(int count, char** arguments) {
+  begin(&count, &arguments);
+  MPI_Comm background;
+  int sum = 0, code = MPI_SUCCESS;
+  MPI_Comm_dup(MPI_COMM_WORLD, &background);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(background, MPI_ERRORS_RETURN);
+  MPI_Barrier(background);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (world_rank == 1) raise(SIGKILL);
+  double began = now();
+  while (code == MPI_SUCCESS)
+    code = MPI_Allreduce(&world_rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  say("blocking", code, now() - began);
+
+  MPI_Request request;
+  began = now();
+  code = MPI_Iallreduce(&world_rank, &sum, 1, MPI_INT, MPI_SUM, background, &request);
+  if (code == MPI_SUCCESS) code = MPI_Wait(&request, MPI_STATUS_IGNORE);
+  say("background", code, now() - began);
+#ifdef OPEN_MPI /* MPICH's MPI_Finalize waits for the one that has gone */
+  MPI_Finalize();
+#endif
+  printf("ended on rank %d\n", world_rank);
+  fflush(stdout);
+  _exit(0);
+}
