@@ -31,6 +31,10 @@ class Numbers {
   }
 
   explicit operator bool() const { return narrow_ || wide_; }
+  /// Whether they are the same array.
+  bool are(const Numbers& others) const {
+    return narrow_ == others.narrow_ && wide_ == others.wide_;
+  }
   MPI_Count operator[](int i) const {
     if (narrow_) return narrow_[i];
     long long value = 0;

@@ -8,42 +8,13 @@
 #include "bindings/mpi/errors.hpp"
 #include "bindings/mpi/joining.hpp"
 #include "bindings/mpi/progress.hpp"
+#include "bindings/mpi/soundness.hpp"
 
 namespace capstan::mpi {
 namespace {
 
 Options options;
 Channels* channels = nullptr;  // never destroyed: other threads may be in a call at the exit
-
-bool is_sound(const Side& side, const Place& place) {
-  if (side.in_place()) return true;
-  if (side.types || side.counts) {
-    for (int peer = 0; peer < place.size; ++peer)
-      if (side.counts[peer] < 0 || (side.types && side.types[peer] == MPI_DATATYPE_NULL))
-        return false;
-    return side.types || side.type != MPI_DATATYPE_NULL;
-  }
-  if (side.type == MPI_DATATYPE_NULL || side.count < 0) return false;
-  return side.buffer || side.count == 0 || !layout_of(side.type).predefined;
-}
-
-/// Whether MPI has nothing against the arguments, as far as they count on this rank.
-bool is_sound(const Arguments& a, const Place& place) {
-  if (a.kind == Kind::barrier) return true;
-  if (has_root(a.kind) && (a.root < 0 || a.root >= place.size)) return false;
-  const bool is_root = a.root == place.rank;
-  const bool gathers = a.kind == Kind::gather || a.kind == Kind::gatherv;
-  const bool scatters = a.kind == Kind::scatter || a.kind == Kind::scatterv;
-  if (reduces(a.kind)) {
-    if (a.op == MPI_OP_NULL || a.receive.type == MPI_DATATYPE_NULL || a.receive.count < 0)
-      return false;
-    for (int peer = 0; a.receive.counts && peer < place.size; ++peer)
-      if (a.receive.counts[peer] < 0) return false;
-    return a.send.buffer != MPI_IN_PLACE || a.kind != Kind::reduce || is_root;
-  }
-  return (scatters && !is_root ? true : is_sound(a.send, place)) &&
-         (gathers && !is_root ? true : is_sound(a.receive, place));
-}
 
 Options shared_options() {
   char text[1024] = {};

@@ -52,13 +52,12 @@ int new_code(int error_class, std::string text) {
   return code;
 }
 
-/// Where the handler ends the job, it would not say why.
-void say_if_fatal(MPI_Comm comm, const char* text) {
+bool is_fatal(MPI_Comm comm) {
   MPI_Errhandler handler{};
-  if (calls.Comm_get_errhandler(comm, &handler) != MPI_SUCCESS) return;
+  if (calls.Comm_get_errhandler(comm, &handler) != MPI_SUCCESS) return false;
   const bool fatal = handler == MPI_ERRORS_ARE_FATAL;
   calls.Errhandler_free(&handler);
-  if (fatal) std::fprintf(stderr, "capstan: %s\n", text);
+  return fatal;
 }
 
 }  // namespace
@@ -84,8 +83,10 @@ int report_error(MPI_Comm comm, const std::exception_ptr& error) noexcept {
   } catch (const Failed&) {
     return code;  // MPI has told the handler
   } catch (const std::exception& thrown) {
-    say_if_fatal(comm, thrown.what());
-    calls.Comm_call_errhandler(comm, code);
+    if (!is_fatal(comm)) return calls.Comm_call_errhandler(comm, code), code;
+    // The handler ends the job without the text; MPICH would have another one for the code.
+    std::fprintf(stderr, "capstan: %s\n", thrown.what());
+    calls.Comm_call_errhandler(comm, mpi_class_of(capstan::code_of(error)));
     return code;
   } catch (...) {
     calls.Comm_call_errhandler(comm, code);

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bindings/mpi/transfer.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
+#include <functional>
+
+#include "capstan/error.hpp"
 
 namespace capstan::mpi {
 namespace {
@@ -42,6 +47,27 @@ Collective collective_of(Kind kind) {
 
 Transfer::Transfer(const Arguments& a, const Reduction* reduction, Place place) : place_(place) {
   describe(a, reduction);
+  if (!is_exchange_ && !a.send.in_place() && !a.receive.in_place() && a.kind != Kind::bcast)
+    separate();
+}
+
+std::size_t Transfer::bytes_of(Elements count) const {
+  const auto& user = request_.reducer.user();
+  const std::size_t width = reduces(request_.collective) && user ? user->width : 1;
+  return count.value() * size_of(request_.type).value() * width;
+}
+
+/// Buffers that share memory though the program has not said MPI_IN_PLACE: some MPIs let it pass.
+void Transfer::separate() {
+  const auto* const from = static_cast<const std::byte*>(request_.input);
+  auto* const to = static_cast<std::byte*>(request_.output);
+  const std::size_t sent = bytes_of(request_.input_count);
+  const std::size_t received = bytes_of(request_.output_count);
+  const std::less<> before;
+  if (!from || !to || !before(from, to + received) || !before(to, from + sent)) return;
+  request_.output = memory(received);
+  results_.push_back({{to, static_cast<MPI_Count>(received), bytes_layout()},
+                      static_cast<const std::byte*>(request_.output)});
 }
 
 void Transfer::describe(const Arguments& a, const Reduction* by) {
@@ -165,6 +191,7 @@ void Transfer::reduction(const Arguments& a, const Reduction& by) {
 /// The output of a gather, with this rank's block in place where it is to be.
 void Transfer::gathered(const Side& receive, const Side& send) {
   const Run all = run(receive, place_.size), own = run(receive);
+  if (!send.in_place() && run(send).bytes() != own.bytes()) return gathered_apart(own, run(send));
   std::byte* const to = writing(all);
   output(to, all.bytes());
   std::byte* const own_block = to + own.bytes() * static_cast<std::size_t>(place_.rank);
@@ -178,6 +205,26 @@ void Transfer::gathered(const Side& receive, const Side& send) {
          own.count, own.layout, own_block);
   }
   input(own_block, own.bytes());
+}
+
+/// This rank sends blocks of another length than it receives: the others go by what is sent. Each
+/// received block gets what it has room for.
+void Transfer::gathered_apart(const Run& own, const Run& sent) {
+  const auto ranks = static_cast<std::size_t>(place_.size);
+  std::byte* from = memory(sent.bytes() * ranks);
+  input(reading(sent), sent.bytes());
+  output(from, sent.bytes() * ranks);
+  Run to = own;
+  const std::size_t elements = own.layout.size == 0 ? 0 : sent.bytes() / own.layout.size;
+  to.count = std::min(own.count, static_cast<MPI_Count>(elements));
+  for (std::size_t peer = 0; peer < ranks; ++peer, from += sent.bytes()) {
+    results_.push_back({to, from});
+    to.start = static_cast<std::byte*>(to.start) + own.layout.extent * own.count;
+  }
+  if (sent.bytes() > own.bytes())
+    complaint_ =
+        fmt::format("{}: rank {} sends {} bytes and receives blocks of {}: receive all",
+                    capstan::name_of(request_.collective), place_.rank, sent.bytes(), own.bytes());
 }
 
 void Transfer::all_gather(const Arguments& a) {
@@ -308,12 +355,7 @@ void Transfer::all_to_all_v(const Arguments& a) {
 }
 
 std::size_t Transfer::bytes() const {
-  if (!is_exchange_) {
-    const auto& user = request_.reducer.user();
-    const std::size_t element =
-        size_of(request_.type).value() * (reduces(request_.collective) && user ? user->width : 1);
-    return std::max(request_.input_count, request_.output_count).value() * element;
-  }
+  if (!is_exchange_) return bytes_of(std::max(request_.input_count, request_.output_count));
   std::size_t sent = 0, received = 0;
   for (const Message& message : messages_)
     (message.sends ? sent : received) += message.count.value();
@@ -323,6 +365,7 @@ std::size_t Transfer::bytes() const {
 void Transfer::finish() const {
   for (const Result& result : results_)
     unpack(result.from, result.to.start, result.to.count, result.to.layout);
+  if (!complaint_.empty()) throw Truncated(complaint_);
 }
 
 }  // namespace capstan::mpi

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "bindings/mpi/arguments.hpp"
@@ -30,7 +31,8 @@ class Transfer {
   const std::vector<Message>& messages() const { return messages_; }
   /// The bytes of the larger of this rank's two sides.
   std::size_t bytes() const;
-  /// The call has succeeded: unpacks results.
+  /// The call has succeeded: unpacks results. Throws Truncated if this rank's buffer has no room
+  /// for them.
   void finish() const;
 
  private:
@@ -48,6 +50,8 @@ class Transfer {
   };
 
   void describe(const Arguments& a, const Reduction* by);
+  void separate();
+  std::size_t bytes_of(Elements count) const;
   void broadcast(const Arguments& a);
   void reduction(const Arguments& a, const Reduction& by);
   void all_gather(const Arguments& a);
@@ -65,6 +69,7 @@ class Transfer {
   const std::byte* reading(const Run& run);
   std::byte* writing(const Run& run);
   void gathered(const Side& receive, const Side& send);
+  void gathered_apart(const Run& own, const Run& sent);
   void input(const void* data, std::size_t bytes);
   void output(void* data, std::size_t bytes);
   void send(int peer, const Run& run);
@@ -77,6 +82,7 @@ class Transfer {
   std::vector<Message> messages_;
   std::vector<std::unique_ptr<std::byte[]>> memory_;
   std::vector<Result> results_;
+  std::string complaint_;
 };
 
 }  // namespace capstan::mpi

@@ -22,8 +22,8 @@ const Classes& classes() {
     auto* made = new Classes;
     using enum TypeClass;
     add(*made, signed_integer,
-        {MPI_SIGNED_CHAR, MPI_SHORT, MPI_INT, MPI_LONG, MPI_LONG_LONG_INT, MPI_INT8_T, MPI_INT16_T,
-         MPI_INT32_T, MPI_INT64_T});
+        {MPI_CHAR, MPI_SIGNED_CHAR, MPI_SHORT, MPI_INT, MPI_LONG, MPI_LONG_LONG_INT, MPI_INT8_T,
+         MPI_INT16_T, MPI_INT32_T, MPI_INT64_T});
     add(*made, other_signed,
         {MPI_AINT, MPI_COUNT, MPI_OFFSET, MPI_INTEGER, MPI_INTEGER1, MPI_INTEGER2, MPI_INTEGER4,
          MPI_INTEGER8});

@@ -66,6 +66,7 @@ struct operation {
 static int types(struct type** all) {
   static struct type table[40];
   const struct type rows[] = {
+      TYPE(MPI_CHAR, integers, int8_t, i8), /* not in the standard, and every MPI has it */
       TYPE(MPI_SIGNED_CHAR, integers, int8_t, i8),
       TYPE(MPI_UNSIGNED_CHAR, integers, uint8_t, u8),
       TYPE(MPI_SHORT, integers, int16_t, i16),

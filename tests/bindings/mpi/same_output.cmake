@@ -7,7 +7,7 @@ if(MPIRUN MATCHES "openmpi")
   set(options --allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1)
 endif()
 function(run output errors)
-  execute_process(COMMAND ${CMAKE_COMMAND} -E env ${ARGN} ${MPIRUN} ${options} -n ${RANKS} ${PROGRAM}
+  execute_process(COMMAND ${CMAKE_COMMAND} -E env UCX_LOG_LEVEL=error ${ARGN} ${MPIRUN} ${options} -n ${RANKS} ${PROGRAM}
                   RESULT_VARIABLE result OUTPUT_VARIABLE text ERROR_VARIABLE error_text TIMEOUT 110)
   if(NOT result EQUAL 0)
     message(FATAL_ERROR "${ARGN} ${PROGRAM}: ${result}\n${text}\n${error_text}")
