@@ -7,17 +7,21 @@
 
 #include "bindings/mpi/door.hpp"
 #include "bindings/mpi/errors.hpp"
+#include "bindings/mpi/kept_arguments.hpp"
 #include "bindings/mpi/progress.hpp"
 #include "bindings/mpi/run.hpp"
 
 namespace capstan::mpi {
 namespace {
 
-/// A persistent call. Its arguments stay the program's until it is freed, as MPI has it.
+/// A persistent call. Its buffers stay the program's until it is freed, as MPI has it.
 struct Persistent {
-  Arguments arguments;
+  KeptArguments arguments;
   std::shared_ptr<Channel> channel;  ///< lent, until it is freed
   int tag;
+
+  Persistent(const Arguments& given, std::shared_ptr<Channel> lent, int its_tag)
+      : arguments(given, lent->place()), channel(std::move(lent)), tag(its_tag) {}
 };
 
 /// A call in the background.
@@ -117,7 +121,7 @@ std::shared_ptr<Persistent> persistent_of(MPI_Request request) {
 
 /// Starts the call of a persistent request, whose stand-in has been started.
 int launch_again(const std::shared_ptr<Persistent>& persistent) {
-  const Arguments& a = persistent->arguments;
+  const Arguments& a = persistent->arguments.get();
   try {
     const Reduction* const reduction =
         reduces(a.kind) ? reduction_of(a.op, layout_of(a.receive.type)) : nullptr;
@@ -184,7 +188,7 @@ std::optional<int> make_persistent(const Served& served, const Arguments& argume
     require(calls.Recv_init(nullptr, 0, MPI_BYTE, 0, tag, own_communicator(), request));
     const std::lock_guard lock{pending_mutex};
     all_persistent[number_of(*request)] =
-        std::make_shared<Persistent>(Persistent{arguments, std::move(channel), tag});
+        std::make_shared<Persistent>(arguments, std::move(channel), tag);
     ++alive;
     return MPI_SUCCESS;
   } catch (...) {
@@ -261,7 +265,7 @@ int free_operation(MPI_Op* op) {
 }
 
 int free_type(MPI_Datatype* type) {
-  if (!has_pending() || !type || *type == MPI_DATATYPE_NULL || layout_of(*type).predefined)
+  if (!has_pending() || !type || *type == MPI_DATATYPE_NULL || is_predefined_type(*type))
     return own_as<int(MPI_Datatype*)>(Id::Type_free)(type);
   const std::lock_guard lock{pending_mutex};
   freed_types.push_back(*type);

@@ -74,14 +74,50 @@ std::optional<DataType> element_of(TypeClass type_class, std::size_t size) {
   return std::nullopt;
 }
 
-/// How a type was made.
-struct Envelope {
-  int integers = 0, addresses = 0, types = 0, combiner = 0;
-
-  explicit Envelope(MPI_Datatype type) {
-    require(calls.Type_get_envelope(type, &integers, &addresses, &types, &combiner));
+/// How a type was made. Types with counts of any length have forms of their own for that, where MPI
+/// has such types; their contents are told of all types.
+class Envelope {
+ public:
+  explicit Envelope(MPI_Datatype type) : type_(type) {
+    static const auto of_any = reinterpret_cast<WideEnvelope*>(symbol("PMPI_Type_get_envelope_c"));
+    if (of_any) {
+      require(of_any(type, &integers_, &addresses_, &counts_, &types_, &combiner_));
+      return;
+    }
+    int integers = 0, addresses = 0, types = 0;
+    require(calls.Type_get_envelope(type, &integers, &addresses, &types, &combiner_));
+    integers_ = integers, addresses_ = addresses, types_ = types;
   }
-  bool is_predefined() const { return types == 0 && combiner == MPI_COMBINER_NAMED; }
+
+  bool is_predefined() const { return types_ == 0 && combiner_ == MPI_COMBINER_NAMED; }
+  bool is_copies_of_one() const {
+    return types_ == 1 && (combiner_ == MPI_COMBINER_DUP || combiner_ == MPI_COMBINER_CONTIGUOUS);
+  }
+  /// The type that it was made of, as a reference of its own.
+  MPI_Datatype inner() const {
+    static const auto of_any = reinterpret_cast<WideContents*>(symbol("PMPI_Type_get_contents_c"));
+    std::vector<int> integers(static_cast<std::size_t>(integers_) + 1);
+    std::vector<MPI_Aint> addresses(static_cast<std::size_t>(addresses_) + 1);
+    std::vector<MPI_Count> counts(static_cast<std::size_t>(counts_) + 1);
+    MPI_Datatype inner = MPI_DATATYPE_NULL;
+    if (of_any)
+      require(of_any(type_, integers_, addresses_, counts_, 1, integers.data(), addresses.data(),
+                     counts.data(), &inner));
+    else
+      require(calls.Type_get_contents(type_, static_cast<int>(integers_),
+                                      static_cast<int>(addresses_), 1, integers.data(),
+                                      addresses.data(), &inner));
+    return inner;
+  }
+
+ private:
+  using WideEnvelope = int(MPI_Datatype, MPI_Count*, MPI_Count*, MPI_Count*, MPI_Count*, int*);
+  using WideContents = int(MPI_Datatype, MPI_Count, MPI_Count, MPI_Count, MPI_Count, int*,
+                           MPI_Aint*, MPI_Count*, MPI_Datatype*);
+
+  MPI_Datatype type_;
+  MPI_Count integers_ = 0, addresses_ = 0, counts_ = 0, types_ = 0;
+  int combiner_ = 0;
 };
 
 bool fills_its_extent(MPI_Datatype type) {
@@ -97,14 +133,8 @@ bool fills_its_extent(MPI_Datatype type) {
 bool is_run(MPI_Datatype type) {
   const Envelope envelope{type};
   if (envelope.is_predefined()) return fills_its_extent(type);
-  const bool copies =
-      envelope.combiner == MPI_COMBINER_DUP || envelope.combiner == MPI_COMBINER_CONTIGUOUS;
-  if (!copies || envelope.types != 1) return false;
-  std::vector<int> integers(static_cast<std::size_t>(envelope.integers) + 1);
-  std::vector<MPI_Aint> addresses(static_cast<std::size_t>(envelope.addresses) + 1);
-  MPI_Datatype inner = MPI_DATATYPE_NULL;
-  require(calls.Type_get_contents(type, envelope.integers, envelope.addresses, 1, integers.data(),
-                                  addresses.data(), &inner));
+  if (!envelope.is_copies_of_one()) return false;
+  MPI_Datatype inner = envelope.inner();
   const bool run = is_run(inner);
   if (!Envelope{inner}.is_predefined())
     own_as<int(MPI_Datatype*)>(Id::Type_free)(&inner);  // a reference of its own
@@ -182,6 +212,14 @@ Layout layout_of(MPI_Datatype type) {
   const Layout layout = examine(type);
   if (layout.predefined) predefined.emplace(number_of(type), layout);
   return layout;
+}
+
+bool is_predefined_type(MPI_Datatype type) noexcept {
+  try {
+    return layout_of(type).predefined;
+  } catch (const Failed&) {
+    return true;
+  }
 }
 
 Layout bytes_layout() {

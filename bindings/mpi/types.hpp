@@ -47,6 +47,9 @@ struct Layout {
 /// Throws Failed for what is no datatype.
 Layout layout_of(MPI_Datatype type);
 
+/// Whether the type is MPI's own; also what is no datatype.
+bool is_predefined_type(MPI_Datatype type) noexcept;
+
 /// Plain bytes.
 Layout bytes_layout();
 

@@ -10,7 +10,11 @@ static MPI_Datatype reversed, strided, shifted;
 static void make_types(void) {
   const int back[] = {3, 2, 1, 0};
   MPI_Type_create_indexed_block(4, 1, back, MPI_INT, &reversed);
+#if MPI_VERSION >= 4 /* which tells of a type with wide counts in functions of its own */
+  MPI_Type_vector_c(4, 1, 2, MPI_INT, &strided);
+#else
   MPI_Type_vector(4, 1, 2, MPI_INT, &strided);
+#endif
   const int lengths[] = {2, 2};
   const MPI_Aint offsets[] = {-4, 8};
   const MPI_Datatype ints[] = {MPI_INT, MPI_INT};

@@ -46,6 +46,42 @@ static void rounds(void) {
   tell("rounds", digest);
 }
 
+/* Arrays of a call that the program uses for other things once the request has been made. */
+static void arrays_of_the_program(void) {
+  int in[64], out[64 * 3], counts[64], offsets[64], sent[64], from[64];
+  MPI_Datatype types[64];
+  MPI_Aint extent = (MPI_Aint)sizeof(int);
+  MPI_Request requests[4];
+  struct digest digest = new_digest();
+  for (int i = 0; i < 64 * 3; ++i) out[i] = -1;
+  for (int i = 0; i < 64; ++i) in[i] = number_at(world_rank, i);
+  for (int peer = 0; peer < world_size; ++peer) {
+    counts[peer] = peer % 3, offsets[peer] = 3 * peer;
+    sent[peer] = world_rank % 3, from[peer] = 3 * world_rank;
+    types[peer] = MPI_INT;
+  }
+  MPI_Allgatherv_init(in, world_rank % 3, MPI_INT, out, counts, offsets, MPI_INT, MPI_COMM_WORLD,
+                      MPI_INFO_NULL, &requests[0]);
+  MPI_Reduce_scatter_init(in, in + 60, counts, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL,
+                          &requests[1]);
+  MPI_Alltoallv_init(in, sent, from, MPI_INT, out + 64, counts, offsets, MPI_INT, MPI_COMM_WORLD,
+                     MPI_INFO_NULL, &requests[2]);
+  for (int peer = 0; peer < world_size; ++peer) from[peer] *= (int)extent, offsets[peer] *= (int)extent;
+  MPI_Alltoallw_init(in, sent, from, types, out + 128, counts, offsets, types, MPI_COMM_WORLD,
+                     MPI_INFO_NULL, &requests[3]);
+  memset(counts, 0x55, sizeof counts), memset(offsets, 0x55, sizeof offsets);
+  memset(sent, 0x55, sizeof sent), memset(from, 0x55, sizeof from);
+  for (int peer = 0; peer < world_size; ++peer) types[peer] = MPI_CHAR;
+  for (int i = 0; i < 4; ++i) {
+    MPI_Start(&requests[i]);
+    MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
+    MPI_Request_free(&requests[i]);
+  }
+  add_bytes(&digest, in, sizeof in);
+  add_bytes(&digest, out, sizeof out);
+  tell("arrays of the program", digest);
+}
+
 /* A communicator that is freed before its persistent call is. */
 static void freed_communicator(void) {
   struct digest digest = new_digest();
@@ -71,6 +107,7 @@ int main(int count, char** arguments) {
   MPI_Allreduce(&in, &out, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
 #if MPI_VERSION >= 4
   rounds();
+  if (count < 2) arrays_of_the_program();
   if (count < 2) freed_communicator(); /* the test that counts groups passes an argument */
 #endif
   MPI_Finalize();
