@@ -33,6 +33,8 @@ void add_mpi_command(CLI::App& app) {
   command->add_flag("--report", options->door.report,
                     "Say at the end which collectives Capstan served, which MPI, and why");
   command->add_flag("--off", options->door.off, "Serve none: for a report of MPI's own times");
+  command->add_flag("--audit", options->door.audit,
+                    "For programs that look MPI up by dlsym in its library, as Julia does");
   command->add_option("--only", options->door.only, "Serve these alone, separated by commas");
   command->add_option("command", options->command, "mpirun with its arguments, after --")
       ->required();

@@ -57,7 +57,10 @@ void become_with_door(const DoorOptions& options, std::vector<std::string> comma
   if (options.off) words += words.empty() ? "off" : ",off";
   if (!options.only.empty()) words += (words.empty() ? "only:" : ",only:") + options.only;
   if (!words.empty()) ::setenv("CAPSTAN_MPI", words.c_str(), 1);
-  put_before("LD_PRELOAD", mpi_door().string(), ':');
+  const std::filesystem::path door = mpi_door();
+  put_before("LD_PRELOAD", door.string(), ':');
+  if (options.audit)
+    put_before("LD_AUDIT", (door.parent_path() / "libcapstan-mpi-audit.so").string(), ':');
   std::vector<char*> arguments;
   for (std::string& argument : command) arguments.push_back(argument.data());
   arguments.push_back(nullptr);

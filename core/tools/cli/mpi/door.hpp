@@ -9,6 +9,7 @@ namespace capstan::cli {
 /// Limits of what libcapstan-mpi.so serves in a program of MPI, and its report.
 struct DoorOptions {
   bool report = false, off = false;
+  bool audit = false;  ///< also what the program looks up by dlsym()
   std::string only;  ///< the collectives that are served, separated by commas; empty: all
 };
 
