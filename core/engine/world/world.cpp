@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/engine/world/world.hpp"
-
 #include <fmt/format.h>
 #include <sched.h>
 #include <unistd.h>
@@ -15,10 +13,10 @@
 
 #include "capstan/error.hpp"
 #include "capstan/version.hpp"
-#include "core/bootstrap/join.hpp"
 #include "core/engine/control/job_record.hpp"
 #include "core/engine/run/progress.hpp"
 #include "core/engine/world/binding_note.hpp"
+#include "core/engine/world/build_world.hpp"
 #include "core/engine/world/make_transport.hpp"
 #include "core/engine/world/store_exchange.hpp"
 #include "core/platform/memory/huge_pages.hpp"
@@ -274,7 +272,9 @@ Member make_member(std::unique_ptr<Transport> transport, Rank self, const Segmen
   return {std::move(engine)};
 }
 
-Member build(StoreExchange exchange, const Settings& common) {
+}  // namespace
+
+Member build_world(StoreExchange exchange, const Settings& common) {
   const Process own = Process::own();
   exchange.introduce(to_string(own));
   exchange.barrier("joined");
@@ -292,32 +292,6 @@ Member build(StoreExchange exchange, const Settings& common) {
   return make_member(std::move(transport), exchange.self(), layout, machine, settings);
 }
 
-/// A world of one rank needs no store.
-Member build_alone(const Settings& settings) {
-  return std::move(make_thread_world(1, settings).front());
-}
-
-/// Names this rank in errors of start-up.
-template <class Join>
-Member naming(int rank, int size, Join join) {
-  const auto own_text = [&](std::string_view reason) {
-    return fmt::format("rank {} of {} could not join the world: {}", rank, size, reason);
-  };
-  const auto text = [&](const Error& error) { return own_text(error.what()); };
-  try {
-    return join();
-  } catch (const TimedOut& error) {
-    throw BootstrapError(text(error), ErrorCode::join_timed_out);
-  } catch (const BootstrapError& error) {
-    throw BootstrapError(text(error), error.code());
-  } catch (const SystemError& error) {
-    throw SystemError(text(error));
-  } catch (const std::bad_alloc&) {
-    throw out_of_memory(own_text("it got no memory"));
-  }
-}
-
-/// Other settings that are out of range throw where they are used.
 void check_times(const Settings& settings) {
   constexpr std::chrono::milliseconds none{0};
   if (settings.timeout <= none || settings.join_timeout <= none)
@@ -325,46 +299,6 @@ void check_times(const Settings& settings) {
         fmt::format("timeout = {} ms, join_timeout = {} ms: both must be above 0; for no limit "
                     "pass std::chrono::milliseconds::max()",
                     settings.timeout.count(), settings.join_timeout.count()));
-}
-
-/// The world of the ranks that meet in the store which `open` gives.
-template <class Open>
-Member join_through(Open open, int rank, int size, Deadline deadline, const Settings& settings) {
-  if (size < 1 || rank < 0 || rank >= size)
-    throw InvalidArgument(
-        fmt::format("cannot join as rank {} of {}: ranks are 0 to size-1", rank, size));
-  return naming(rank, size, [&] {
-    const auto store = open();
-    return size == 1 ? build_alone(settings)
-                     : build({*store, Rank{rank}, size, deadline}, settings);
-  });
-}
-
-}  // namespace
-
-Member join_launched_world(const Launch& launch, const Settings& settings) {
-  check_times(settings);
-  if (launch.size == 1) return build_alone(settings);
-  const Deadline deadline = Deadline::in(settings.join_timeout);
-  return naming(launch.rank, launch.size, [&] {
-    const auto store = join(launch, deadline, settings);
-    return build({*store, Rank{launch.rank}, launch.size, deadline}, settings);
-  });
-}
-
-Member join_world(const UniqueId& id, int rank, int size, const Settings& settings) {
-  check_times(settings);
-  const Deadline deadline = Deadline::in(settings.join_timeout);
-  return join_through([&] { return join(id, rank, size, deadline); }, rank, size, deadline,
-                      settings);
-}
-
-Member join_world(std::shared_ptr<Store> store, int rank, int size, const std::string& prefix,
-                  const Settings& settings) {
-  check_times(settings);
-  const Deadline deadline = Deadline::in(settings.join_timeout);
-  return join_through([&] { return join(std::move(store), rank, size, prefix, settings); }, rank,
-                      size, deadline, settings);
 }
 
 std::vector<Member> make_thread_world(int ranks, const Settings& settings) {
