@@ -317,6 +317,27 @@ CAPSTAN_C_API capstan_status capstan_shrink(capstan_communicator* communicator,
                                             int32_t minority_continues,
                                             capstan_communicator** made);
 
+/* Where the members of a communicator that grows meet the new ranks: by an id, which serves one
+ * attempt, or by a name and a secret. See docs/failures.md. */
+typedef struct capstan_meeting_place {
+  size_t size;
+  const capstan_unique_id* id;
+  const char* name;   /* the job's, on the host of rank 0; or "NAME@HOST:PORT" of a member's host */
+  const char* secret; /* goes with a name; null: the settings' one */
+} capstan_meeting_place;
+#define CAPSTAN_MEETING_PLACE_INIT CAPSTAN_INIT(capstan_meeting_place)
+/* A communicator of these ranks, which keep their numbers, and `joiners` new ones. All ranks call
+ * it; one at least passes the id, or all pass the same name; `place` of the others may be null. It
+ * succeeds on all ranks or on none, and the communicator stays usable. */
+CAPSTAN_C_API capstan_status capstan_grow(capstan_communicator* communicator, int32_t joiners,
+                                          const capstan_meeting_place* place,
+                                          capstan_communicator** made);
+/* A new rank's part: waits for the members for up to join_timeout. `rank`: from the number of
+ * members on; -1: the next that is free. */
+CAPSTAN_C_API capstan_status capstan_join_growing(const capstan_meeting_place* place, int32_t rank,
+                                                  const capstan_settings* settings,
+                                                  capstan_communicator** communicator);
+
 /* Memory that ranks on this host read in place; zeros. All ranks call it, each with bytes of its
  * own; 0 bytes give null. */
 CAPSTAN_C_API capstan_status capstan_allocate(capstan_communicator* communicator, size_t bytes,

@@ -44,6 +44,16 @@ void give_id(capstan_unique_id* id, const capstan::UniqueId& own) {
   std::memcpy(required(id, "id").bytes, own.bytes.data(), own.bytes.size());
 }
 
+capstan::MeetingPlace to_place(const capstan_meeting_place* given) {
+  capstan::MeetingPlace place;
+  if (!given) return place;
+  const auto own = versioned(given, "capstan_meeting_place");
+  if (own.id) place.id = to_id(own.id);
+  if (own.name) place.name = own.name;
+  if (own.secret) place.secret = own.secret;
+  return place;
+}
+
 /// Memory that the program holds by its address.
 class HeldMemory {
  public:
@@ -189,6 +199,21 @@ capstan_status capstan_shrink(capstan_communicator* communicator, const int32_t*
     capstan::ShrinkOptions options{.minority_continues = minority_continues != 0};
     if (count > 0) options.exclude.assign(&required(excluded, "excluded"), excluded + count);
     return of(communicator).communicator.shrink(options);
+  });
+}
+
+capstan_status capstan_grow(capstan_communicator* communicator, int32_t joiners,
+                            const capstan_meeting_place* place, capstan_communicator** made) {
+  return give_communicator(
+      made, [&] { return of(communicator).communicator.grow(joiners, to_place(place)); });
+}
+
+capstan_status capstan_join_growing(const capstan_meeting_place* place, int32_t rank,
+                                    const capstan_settings* settings,
+                                    capstan_communicator** communicator) {
+  return give_communicator(communicator, [&] {
+    return Communicator::join_growing(to_place(&required(place, "place")), to_settings(settings),
+                                      rank);
   });
 }
 

@@ -4,9 +4,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <memory>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -17,15 +15,6 @@
 
 namespace capstan::nccl {
 namespace {
-
-/// A rank of the new communicator, which joins by `id`.
-ncclResult_t join(ncclComm_t* handle, const ncclUniqueId& id, int rank, int size,
-                  const Comm::Options& options, const Settings& settings) {
-  return make(handle, std::make_shared<Comm>(rank, size, options),
-              [unique = id_of(id), rank, size, settings] {
-                return Communicator::join(unique, rank, size, settings);
-              });
-}
 
 /// With NCCL_SHRINK_ABORT, what is under way ends first, and the parent is of no use any more.
 ncclResult_t shrink(ncclComm_t handle, std::span<const int> excluded, ncclComm_t* made,
@@ -53,26 +42,6 @@ ncclResult_t shrink(ncclComm_t handle, std::span<const int> excluded, ncclComm_t
   return create(make_rest, ncclSuccess);
 }
 
-/// The unique id that a rank of the parent has passed, if it has passed one.
-struct Brought {
-  ncclUniqueId id{};
-  char has_id = 0;
-};
-
-/// The id that one rank of the parent has. Ranks that pass none do not know which it is.
-ncclUniqueId id_of_one(Comm& parent, const ncclUniqueId* own) {
-  Brought mine;
-  if (own) mine = {*own, 1};
-  std::vector<Brought> all(static_cast<std::size_t>(parent.size()));
-  parent.world().all_gather(std::as_bytes(std::span{&mine, 1}),
-                            std::as_writable_bytes(std::span{all}));
-  const auto one = [](const Brought& brought) { return brought.has_id == 1; };
-  if (std::ranges::count_if(all, one) != 1)
-    throw InvalidArgument(
-        "ncclCommGrow: exactly one rank of the communicator passes the unique id");
-  return std::ranges::find_if(all, one)->id;
-}
-
 ncclResult_t grow(ncclComm_t handle, int size, const ncclUniqueId* id, int rank, ncclComm_t* made,
                   const ncclConfig_t* config) {
   if (!made) throw InvalidArgument("ncclCommGrow: `newcomm` is null");
@@ -85,13 +54,17 @@ ncclResult_t grow(ncclComm_t handle, int size, const ncclUniqueId* id, int rank,
                     size));
   Settings settings = Settings::from_environment();
   const auto options = options_of(config, parent ? parent->options() : options_here(), settings);
-  const auto own = id ? std::optional{*id} : std::nullopt;
+  MeetingPlace place;
+  if (id) place.id = id_of(*id);
+  const auto make_all = [=]() -> Communicator {
+    if (parent) return parent->world().grow(size - parent->size(), place);
+    return Communicator::join_growing(place, settings, rank);
+  };
   return create(
       [=] {
-        if (!parent) return join(made, *own, rank, size, options, settings);
-        parent->flush();
-        return join(made, id_of_one(*parent, own ? &*own : nullptr), parent->rank(), size, options,
-                    settings);
+        if (parent) parent->flush();
+        auto comm = std::make_shared<Comm>(parent ? parent->rank() : rank, size, options);
+        return make(made, comm, make_all);
       },
       options.blocking ? ncclSuccess : ncclInProgress);
 }

@@ -44,6 +44,11 @@ Communicator Communicator::join(std::shared_ptr<Store> store, int rank, int size
       std::make_unique<Impl>(join_world(std::move(store), rank, size, prefix, settings))});
 }
 
+Communicator Communicator::join_growing(const MeetingPlace& place, const Settings& settings,
+                                        int rank) {
+  return begun(Communicator{std::make_unique<Impl>(join_growing_world(place, rank, settings))});
+}
+
 std::vector<Communicator> Communicator::local_world(int ranks, const Settings& settings) {
   std::vector<Communicator> world;
   for (auto& member : make_thread_world(ranks, settings))

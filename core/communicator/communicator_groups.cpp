@@ -111,6 +111,13 @@ Communicator Communicator::shrink(const ShrinkOptions& options) {
   return Communicator{std::make_unique<Impl>(make_shrunk(impl.member, shrinking), impl.staging)};
 }
 
+Communicator Communicator::grow(int joiners, const MeetingPlace& place) {
+  Impl& impl = Impl::of(*this);
+  impl.engine.progress()->require_own_process();
+  return Communicator{
+      std::make_unique<Impl>(make_grown(impl.member, {joiners, place}), impl.staging)};
+}
+
 Communicator Communicator::with_algorithm(const std::string& rules) {
   Settings settings = Impl::of(*this).engine.settings();
   settings.algorithm = rules;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <random>
 #include <span>
@@ -19,6 +20,7 @@
 #include "tests/processes/computing_senders.hpp"
 #include "tests/processes/correct_calls.hpp"
 #include "tests/processes/deaths.hpp"
+#include "tests/processes/grows.hpp"
 #include "tests/processes/hangs.hpp"
 #include "tests/processes/lifetime.hpp"
 #include "tests/processes/listening.hpp"
@@ -277,6 +279,12 @@ int flood(Communicator& world, int messages) {
   return std::ranges::count(data, 7) == 8000 || world.rank() != last ? 0 : 1;
 }
 
+/// "SEED,NAME": of processes 0 to 3 and 4 others.
+Fire fire_of(const std::string& text) {
+  const auto comma = text.find(',');
+  return {static_cast<unsigned>(std::stoul(text)), text.substr(comma + 1), 8};
+}
+
 int run(const std::string& what, const char* argument) {
   if (what == "silent") {  // a rank that never joins
     if (std::string{std::getenv("CAPSTAN_RANK")} == argument) {
@@ -288,6 +296,8 @@ int run(const std::string& what, const char* argument) {
   if (what == "exit") return end_by_exit(argument);
   if (what == "descriptors") return tell_descriptors_of_groups();
   if (what == "own_schedules") return run_own_schedules();
+  if (what == "spare")  // "NUMBER,SEED,NAME"
+    return join_under_fire(fire_of(std::strchr(argument, ',') + 1), std::atoi(argument));
   if (what == "outlive") return outlive(argument, false);
   if (what == "outlive_broadcasts") return outlive(argument, true);
   if (what == "outlive_in_messages") return outlive_in_messages(argument);
@@ -329,6 +339,7 @@ int run(const std::string& what, const char* argument) {
   }
   if (what == "shrink")
     return shrink_under_fire(std::move(world), static_cast<unsigned>(std::atoi(argument)));
+  if (what == "grow") return grow_under_fire(std::move(world), fire_of(argument));
   if (what == "async") return operations_against(world, argument);
   if (what == "shared") return use_shared_buffers(world, argument);
   if (what == "holds") return tell_what_it_holds(world, std::strtoul(argument, nullptr, 10));

@@ -143,6 +143,21 @@ void bind_groups(py::class_<Endpoint>& c) {
           "live "
           "call it,\nbut for those in `exclude`.")
       .def(
+          "grow",
+          [](Endpoint& self, int joiners, const std::optional<std::string>& id,
+             const std::string& name, const std::string& secret) {
+            const MeetingPlace place = place_of(id, name, secret);
+            const auto grow = [=](Communicator& world) {
+              return std::optional{world.grow(joiners, place)};
+            };
+            return group_of(self.form("grow()", grow));
+          },
+          py::arg("joiners") = 1, py::kw_only(), py::arg("id") = py::none(), py::arg("name") = "",
+          py::arg("secret") = "",
+          "A communicator of these ranks, which keep their numbers, and `joiners` new ones, which "
+          "call\njoin_growing(). All ranks call it; one at least passes the id (unique_id()), or "
+          "all the same\nname and secret. It succeeds on all ranks or on none.")
+      .def(
           "with_reproducible",
           [](Endpoint& self, const std::string& promise) {
             Settings settings;

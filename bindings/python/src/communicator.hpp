@@ -101,6 +101,10 @@ class Endpoint {
   std::vector<Array> group_arrays_;
 };
 
+/// Throws InvalidArgument for bytes that are no unique id.
+MeetingPlace place_of(const std::optional<std::string>& id, const std::string& name,
+                      const std::string& secret);
+
 /// A name such as "max", a Reducer, or None: the sum.
 Reducer reducer_of(py::handle op);
 

@@ -12,6 +12,25 @@
 #include "module.hpp"
 
 namespace capstan::python {
+
+namespace {
+
+UniqueId id_of(const std::string& bytes) {
+  UniqueId id{};
+  if (bytes.size() != id.bytes.size())
+    throw InvalidArgument(
+        fmt::format("a unique id has {} bytes, not {}", id.bytes.size(), bytes.size()));
+  std::memcpy(id.bytes.data(), bytes.data(), bytes.size());
+  return id;
+}
+
+}  // namespace
+
+MeetingPlace place_of(const std::optional<std::string>& id, const std::string& name,
+                      const std::string& secret) {
+  return {id ? std::optional{id_of(*id)} : std::nullopt, name, secret};
+}
+
 namespace {
 
 /// A value as Settings::set() takes it: a number of seconds, a timedelta, a bool, a text, a path.
@@ -38,15 +57,6 @@ Settings settings_of(const py::kwargs& named) {
   return settings;
 }
 
-UniqueId id_of(const std::string& bytes) {
-  UniqueId id{};
-  if (bytes.size() != id.bytes.size())
-    throw InvalidArgument(
-        fmt::format("a unique id has {} bytes, not {}", id.bytes.size(), bytes.size()));
-  std::memcpy(id.bytes.data(), bytes.data(), bytes.size());
-  return id;
-}
-
 /// Nothing ends a start but its time-out. After Ctrl-C its thread waits for that, and leaves the
 /// world if there is one by then.
 template <class Start>
@@ -64,6 +74,15 @@ Endpoint join(const py::bytes& id, int rank, int size, const py::kwargs& named) 
   return start("join()", [unique = id_of(id), rank, size, settings = settings_of(named)] {
     return Communicator::join(unique, rank, size, settings);
   });
+}
+
+Endpoint join_growing(const std::optional<py::bytes>& id, const std::string& name, int rank,
+                      const py::kwargs& named) {
+  const auto bytes = id ? std::optional{id->cast<std::string>()} : std::nullopt;
+  return start("join_growing()",
+               [place = place_of(bytes, name, {}), rank, settings = settings_of(named)] {
+                 return Communicator::join_growing(place, settings, rank);
+               });
 }
 
 std::vector<Endpoint> local_world(int ranks, const py::kwargs& named) {
@@ -86,6 +105,10 @@ void bind_worlds(py::module_& m) {
   m.def("_init", &init);
   m.def("join", &join, py::arg("id"), py::arg("rank"), py::arg("size"),
         "Joins the ranks that share a unique id. Settings by name.");
+  m.def("join_growing", &join_growing, py::arg("id") = py::none(), py::arg("name") = "",
+        py::arg("rank") = -1,
+        "Joins a communicator that grows, as a new rank: by the id that its members pass, or by "
+        "their name\nand secret=. Settings by name.");
   m.def("local_world", &local_world, py::arg("ranks"),
         "Communicators of a world of threads: the n-th is for the n-th thread.");
   m.def("unique_id", &unique_id, py::arg("address") = "127.0.0.1",

@@ -41,15 +41,21 @@ std::string Scope::absentees() const {
   if (const auto* verdict = find(verdict_key))  // of rank 0, which knows more
     return {reinterpret_cast<const char*>(verdict->data()), verdict->size()};
   const std::size_t missing = static_cast<std::size_t>(size_) - joined_.size();
-  std::vector<int> never, left;  // of the missing ranks only those that the text can name
+  std::vector<int> never;  // only those that the text can name
   for (int r = 0; never.size() < std::min(missing, most_listed_ranks); ++r) {
     if (!joined_.contains(r)) never.push_back(r);
   }
-  std::ranges::set_difference(joined_, present_, std::back_inserter(left));
+  const std::vector<int> left = left_early();
   std::string text =
       missing == 0 ? "every rank has joined" : list_ranks(never, missing) + " never joined";
   if (!left.empty()) text += fmt::format("; {} left early", list_ranks(left));
   return text;
+}
+
+std::vector<int> Scope::left_early() const {
+  std::vector<int> left;
+  std::ranges::set_difference(joined_, present_, std::back_inserter(left));
+  return left;
 }
 
 void ScopeTable::open(const std::string& name) {
@@ -70,7 +76,13 @@ Scope* ScopeTable::admit(const std::string& name) {
 
 void ScopeTable::leave(Scope& scope, int rank) {
   scope.leave(rank);
-  if (any_scope_ && scope.finished()) forget(std::string{scope.name()});
+  if (any_scope_) {
+    if (scope.finished()) forget(std::string{scope.name()});
+  } else if (rank >= 0) {
+    const std::vector<int> left = scope.left_early();
+    const auto bytes = std::as_bytes(std::span{left});
+    put(scope, std::string{Scope::departures_key}, {bytes.begin(), bytes.end()});
+  }
 }
 
 bool ScopeTable::put(Scope& scope, const std::string& key, std::vector<std::byte> value) {

@@ -14,6 +14,9 @@ namespace capstan {
 /// The state of one communicator on a server: its values, and which ranks have joined and left.
 class Scope {
  public:
+  /// Where a scope that its host has opened holds the ranks that have joined and left, as int32.
+  static constexpr std::string_view departures_key = "departures";
+
   explicit Scope(std::string name) : name_(std::move(name)) {}
 
   const std::string& name() const { return name_; }
@@ -34,6 +37,7 @@ class Scope {
 
  private:
   friend class ScopeTable;
+  std::vector<int> left_early() const;
 
   std::string name_;
   int size_ = 0;  // 0 until the first rank says it

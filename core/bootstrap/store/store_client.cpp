@@ -205,8 +205,9 @@ void StoreClient::refused(const wire::Refusal& refusal) const {
              "check that the store there is this job's",
              ErrorCode::wrong_secret);
     case wire::FailureReason::rank_taken:
-      failed("join", fmt::format("{}: two processes have the same rank, or two jobs share a store",
-                                 refusal.text));
+      throw RankTaken(failure_text(
+          "join", fmt::format("{}: two processes have the same rank, or two jobs share a store",
+                              refusal.text)));
     case wire::FailureReason::wrong_size:
       failed("join", fmt::format("{}: start all ranks with the same size", refusal.text));
     default:
@@ -307,10 +308,12 @@ wire::StoreMessage StoreClient::receive(Deadline deadline) {
 }
 
 void StoreClient::failed(const std::string& call, const std::string& what, ErrorCode code) const {
-  throw BootstrapError(
-      fmt::format("{}{} at store {}: {}", self(), call, to_string(settings_.endpoint),
-                  printable_lines(what)),  // a stranger may answer at the address
-      code);
+  throw BootstrapError(failure_text(call, what), code);
+}
+
+std::string StoreClient::failure_text(const std::string& call, const std::string& what) const {
+  return fmt::format("{}{} at store {}: {}", self(), call, to_string(settings_.endpoint),
+                     printable_lines(what));  // a stranger may answer at the address
 }
 
 void StoreClient::unexpected(const std::string& call) {

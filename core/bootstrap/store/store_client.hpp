@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "capstan/deadline.hpp"
-#include "capstan/error_code.hpp"
+#include "capstan/error.hpp"
 #include "core/bootstrap/store/store.hpp"
 #include "core/bootstrap/store/wire.hpp"
 #include "core/platform/net/file_descriptor.hpp"
@@ -15,6 +15,12 @@
 #include "core/platform/net/socket.hpp"
 
 namespace capstan {
+
+/// A rank of this number is connected to the store already.
+class RankTaken : public BootstrapError {
+ public:
+  using BootstrapError::BootstrapError;
+};
 
 /// A store that lives in a StoreServer, seen by one rank. One thread at a time may use it.
 ///
@@ -68,6 +74,7 @@ class StoreClient final : public JobStore {
   wire::StoreMessage receive(Deadline deadline);
   [[noreturn]] void failed(const std::string& call, const std::string& what,
                            ErrorCode code = ErrorCode::bootstrap_failed) const;
+  std::string failure_text(const std::string& call, const std::string& what) const;
   [[noreturn]] void unexpected(const std::string& call);
   std::string self() const;
   std::string caution() const;

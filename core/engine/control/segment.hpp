@@ -84,7 +84,8 @@ struct alignas(64) SurvivorRecord {
 
   struct Opinion {
     std::atomic<std::uint64_t> number;  ///< of the agreement; written last
-    std::uint32_t agrees;
+    std::uint16_t agrees;
+    std::uint16_t calls;  ///< the calls that agree, a bit for each
     std::uint32_t gone_count;
     Gone gone[most_gone];
   };

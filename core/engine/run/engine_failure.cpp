@@ -117,8 +117,7 @@ KernelLog& Engine::kernels() {
 
 Survivors& Engine::survivors() {
   const Progress::Lock lock{*progress_};
-  if (!survivors_)
-    survivors_ = std::make_unique<Survivors>(*progress_, peers_, watchdog_, settings_.timeout);
+  if (!survivors_) survivors_ = std::make_unique<Survivors>(*progress_, peers_, watchdog_);
   return *survivors_;
 }
 

@@ -21,18 +21,34 @@ using namespace std::chrono_literals;
 /// Nobody waits for long: what is awaited comes from ranks that do nothing else.
 constexpr auto between_looks = 20us;
 
-std::string text_of_waiting(Rank self, Rank late, std::chrono::milliseconds timeout) {
+std::string_view name_of(Survivors::Call call) {
+  return call == Survivors::Call::shrink ? "shrink()" : "grow()";
+}
+
+std::string text_of_waiting(Rank self, Rank late, Survivors::Call call,
+                            std::chrono::milliseconds patience) {
   return fmt::format(
-      "rank {} waited {} s for rank {} to call shrink(), as all ranks that are left have to: end "
+      "rank {} waited {} s for rank {} to call {}, as all ranks that are left have to: end "
       "that process if it hangs, and start the job again",
-      self.value(), std::chrono::duration<double>(timeout).count(), late.value());
+      self.value(), std::chrono::duration<double>(patience).count(), late.value(), name_of(call));
+}
+
+std::uint32_t bit_of(Survivors::Call call) {
+  return static_cast<std::uint32_t>(call);
 }
 
 }  // namespace
 
-Survivors::Survivors(Progress& progress, Peers& peers, Watchdog& watchdog,
-                     std::chrono::milliseconds timeout)
-    : progress_(progress), peers_(peers), watchdog_(watchdog), timeout_(timeout) {}
+Survivors::Turn::Turn(Survivors& survivors, Call call, std::chrono::milliseconds patience)
+    : survivors_(survivors) {
+  if (survivors.taken_.exchange(true))
+    throw InvalidArgument(fmt::format(
+        "rank {}: {}: another thread is in shrink() or grow() of this communicator: make one of "
+        "these calls at a time",
+        survivors.peers_.self().value(), name_of(call)));
+  survivors.call_ = call;
+  survivors.patience_ = patience;
+}
 
 Survivors::Opinion Survivors::agree(bool agrees, const Gone& gone, std::span<const std::byte> own) {
   if (ended_) std::rethrow_exception(ended_);
@@ -45,7 +61,7 @@ Survivors::Opinion Survivors::agree(bool agrees, const Gone& gone, std::span<con
 Survivors::Opinion Survivors::agree_now(bool agrees, const Gone& gone,
                                         std::span<const std::byte> own) {
   ++number_;
-  Opinion result{agrees, gone};
+  Opinion result{agrees, gone, bit_of(call_)};
   for (const Rank rank : peers_.others())
     if (!gone.contains(rank) && is_gone(rank)) note_gone(result, rank);
   announce(own, gone);
@@ -58,6 +74,7 @@ Survivors::Opinion Survivors::agree_now(bool agrees, const Gone& gone,
       continue;
     }
     result.agrees = result.agrees && theirs.agrees;
+    result.calls |= theirs.calls;
     for (const auto& [lost, certain] : theirs.gone) result.gone[lost] |= certain;
   }
   for (int turn = 0; turn < peers_.count(); ++turn) {
@@ -69,6 +86,17 @@ Survivors::Opinion Survivors::agree_now(bool agrees, const Gone& gone,
       hear(&Record::estimates, rank, result);
   }
   return result;
+}
+
+std::optional<Rank> Survivors::objector() {
+  const std::uint64_t next = number_ + 1;
+  for (const Rank rank : peers_.others()) {
+    if (is_gone(rank)) return rank;
+    const Record::Opinion& vote = peers_.control(rank).survivors.votes[next % 2];
+    const bool has_come = vote.number.load(std::memory_order_acquire) == next;
+    if (has_come && (vote.agrees == 0 || vote.calls != bit_of(call_))) return rank;
+  }
+  return std::nullopt;
 }
 
 std::span<const std::byte> Survivors::announcement_of(Rank rank) const {
@@ -98,6 +126,7 @@ void Survivors::publish(Kind kind, const Opinion& opinion, const Gone& left_out)
   Record& record = peers_.own_control().survivors;
   Record::Opinion& own = (record.*kind)[number_ % 2];
   own.agrees = opinion.agrees ? 1 : 0;
+  own.calls = static_cast<std::uint16_t>(opinion.calls);
   own.gone_count = 0;
   for (const auto& [rank, certain] : opinion.gone)
     own.gone[own.gone_count++] =
@@ -118,13 +147,14 @@ void Survivors::end(const Ending& error) {
 }
 
 bool Survivors::hear(Kind kind, Rank rank, Opinion& opinion) {
-  const Deadline deadline = Deadline::in(timeout_);
+  const Deadline deadline = Deadline::in(patience_);
   const Record::Opinion& theirs = (peers_.control(rank).survivors.*kind)[number_ % 2];
   const auto has_come = [&] { return theirs.number.load(std::memory_order_acquire) == number_; };
   for (int look = 0; !has_come(); ++look) {
     if (is_gone(rank) && !has_come()) return false;
-    if (deadline.expired()) end(TimedOut(text_of_waiting(peers_.self(), rank, timeout_)));
-    if (stopped_) end(Aborted(fmt::format("rank {}: shrink() was aborted", peers_.self().value())));
+    if (deadline.expired()) end(TimedOut(text_of_waiting(peers_.self(), rank, call_, patience_)));
+    if (stopped_)
+      end(Aborted(fmt::format("rank {}: {} was aborted", peers_.self().value(), name_of(call_))));
     look < 1000 ? std::this_thread::yield() : std::this_thread::sleep_for(between_looks);
   }
   opinion = read(theirs, rank);
@@ -147,7 +177,7 @@ void Survivors::note_gone(Opinion& opinion, Rank rank) {
 
 Survivors::Opinion Survivors::read(const Record::Opinion& record, Rank rank) const {
   const Foreign theirs{peers_.self(), rank};
-  Opinion opinion{.agrees = record.agrees != 0};
+  Opinion opinion{.agrees = record.agrees != 0, .gone = {}, .calls = record.calls};
   const auto count =
       theirs.at_most("the number of ranks that are gone", record.gone_count, Record::most_gone);
   for (std::uint64_t i = 0; i < count; ++i) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <exception>
 #include <map>
+#include <optional>
 #include <span>
 
 #include "capstan/deadline.hpp"
@@ -27,25 +28,47 @@ class Progress;
 /// lived through its turn: all results are equal. This needs that nobody takes a rank for gone that
 /// lives and is heard by others: the ends of processes and connections are final.
 ///
-/// One thread of a rank uses it at a time.
+/// One thread of a rank uses it at a time, with a Turn.
 class Survivors {
  public:
+  /// The calls of programs that agree. Ranks may make different ones: where a member dies, one
+  /// rank may have got the result of the call before, and another the error.
+  enum class Call : std::uint32_t { shrink = 1, grow = 2 };
+
+  /// The right of a thread to agree. Throws InvalidArgument while another thread has it.
+  class Turn {
+   public:
+    /// `patience`: how long to wait for a rank that lives.
+    Turn(Survivors& survivors, Call call, std::chrono::milliseconds patience);
+    ~Turn() { survivors_.taken_ = false; }
+    Turn(const Turn&) = delete;
+
+   private:
+    Survivors& survivors_;
+  };
+
   /// The ranks that are gone, and whether something tells so but their silence: the end of a
   /// process of this host, or their goodbye.
   using Gone = std::map<Rank, bool>;
   struct Opinion {
     bool agrees = true;  ///< as a result: all that voted agree, and nobody went meanwhile
     Gone gone{};
+    std::uint32_t calls = 0;  ///< those that ranks make, one bit for each
+
+    bool mixed() const { return (calls & (calls - 1)) != 0; }
   };
 
-  Survivors(Progress& progress, Peers& peers, Watchdog& watchdog,
-            std::chrono::milliseconds timeout);
+  Survivors(Progress& progress, Peers& peers, Watchdog& watchdog)
+      : progress_(progress), peers_(peers), watchdog_(watchdog) {}
 
   /// One agreement. Those that `gone` has are left out: all ranks pass the same. `own` are the
   /// bytes that others find in announcement_of() afterwards, at most 1024. Throws TimedOut with a
   /// rank that takes no part, and Aborted after stop(), both also in all later agreements;
   /// LimitReached where too many ranks are gone.
   Opinion agree(bool agrees, const Gone& gone, std::span<const std::byte> own = {});
+  /// The first rank that is gone, or has voted against this rank's next agreement already: what
+  /// the agreement is to be about need not be tried any longer.
+  std::optional<Rank> objector();
   /// Ends the agreement that is under way, if there is one, with Aborted. Any thread.
   void stop() {
     if (agreeing_) stopped_ = true;
@@ -71,10 +94,11 @@ class Survivors {
   Progress& progress_;
   Peers& peers_;
   Watchdog& watchdog_;
-  const std::chrono::milliseconds timeout_;
+  Call call_ = Call::shrink;
+  std::chrono::milliseconds patience_{};
   std::uint64_t number_ = 0;  ///< of the agreement
   std::exception_ptr ended_;  ///< the error because of which there are no more
-  std::atomic<bool> agreeing_ = false, stopped_ = false;
+  std::atomic<bool> taken_ = false, agreeing_ = false, stopped_ = false;
 };
 
 }  // namespace capstan

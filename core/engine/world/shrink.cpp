@@ -29,24 +29,32 @@ constexpr int most_attempts = 8;
 class Shrink {
  public:
   Shrink(Engine& engine, const Shrinking& shrinking)
-      : engine_(engine), survivors_(engine.survivors()), minority_(shrinking.minority) {
+      : engine_(engine),
+        survivors_(engine.survivors()),
+        turn_(survivors_, Survivors::Call::shrink, engine.settings().timeout),
+        minority_(shrinking.minority) {
     for (const Rank rank : shrinking.excluded) gone_[rank] = true;
   }
 
   Member run() {
-    agree(true);
+    const Gone excluded = gone_;
+    while (agreed(true).mixed()) gone_ = excluded;  // others are still in grow(), which fails there
     for (int attempt = 0;; ++attempt)
       if (auto member = form(first_patience * (1 << attempt), attempt + 1 == most_attempts))
         return std::move(*member);
   }
 
  private:
-  /// True where all could do what they had to, and nobody went meanwhile.
-  bool agree(bool agrees, std::span<const std::byte> announcement = {}) {
-    const auto opinion = survivors_.agree(agrees, gone_, announcement);
+  Survivors::Opinion agreed(bool agrees, std::span<const std::byte> announcement = {}) {
+    auto opinion = survivors_.agree(agrees, gone_, announcement);
     gone_ = opinion.gone;
     require_a_place();
-    return opinion.agrees;
+    return opinion;
+  }
+
+  /// True where all could do what they had to, and nobody went meanwhile.
+  bool agree(bool agrees, std::span<const std::byte> announcement = {}) {
+    return agreed(agrees, announcement).agrees;
   }
 
   /// Nothing where ranks have to try again.
@@ -128,6 +136,7 @@ class Shrink {
 
   Engine& engine_;
   Survivors& survivors_;
+  const Survivors::Turn turn_;
   const bool minority_;
   Gone gone_;
 };

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "capstan/membership.hpp"
 #include "capstan/settings.hpp"
 #include "capstan/store.hpp"
 #include "capstan/unique_id.hpp"
@@ -55,5 +56,16 @@ struct Shrinking {
 /// call this. Throws PeerLost where the others may be more and may have continued, TimedOut,
 /// BootstrapError on all ranks.
 Member make_shrunk(Member& parent, const Shrinking& shrinking);
+
+/// The new ranks of a communicator, and where they are met.
+struct Growing {
+  int joiners = 0;
+  MeetingPlace place{};
+};
+/// A world of the ranks of `parent` and new ones, which call join_growing_world(). All ranks of
+/// `parent` call this. Throws alike on all of them BootstrapError, PeerLost, Mismatch, TimedOut.
+Member make_grown(Member& parent, const Growing& growing);
+/// A new rank's part, as `rank` or, if that is -1, as the first that is free.
+Member join_growing_world(const MeetingPlace& place, int rank, const Settings& settings);
 
 }  // namespace capstan

@@ -14,6 +14,7 @@
 #include "capstan/all_collectives.hpp"
 #include "capstan/error.hpp"
 #include "capstan/export.hpp"
+#include "capstan/membership.hpp"
 #include "capstan/message.hpp"
 #include "capstan/owning_tensor.hpp"
 #include "capstan/settings.hpp"
@@ -28,14 +29,6 @@ namespace CAPSTAN_EXPORT capstan {
 class Profiler;
 class StreamCollectives;
 enum class Purpose : std::uint8_t;
-
-/// Options of Communicator::shrink(), the same on all ranks.
-struct ShrinkOptions {
-  /// Ranks to be left out though they live. They do not call shrink().
-  std::vector<int> exclude{};
-  /// Continue though the ranks that cannot be reached may live, and be more: see shrink().
-  bool minority_continues = false;
-};
 
 /// A fixed set of ranks that call collectives together: all that a program needs of Capstan.
 ///
@@ -100,6 +93,14 @@ class Communicator : public AllCollectives<Communicator> {
   [[nodiscard]] static Communicator join(std::shared_ptr<Store> store, int rank, int size,
                                          const Settings& settings = Settings::from_environment(),
                                          const std::string& prefix = "capstan");
+
+  /// Joins a communicator that grows, as a new rank: waits for its members to call grow() with the
+  /// same place, up to settings.join_timeout, and by a name also for the next time where others are
+  /// there first. `rank` is the number here, from the members' number on; -1: the next that is
+  /// free. Throws BootstrapError (ErrorCode::wrong_secret where that differs, join_timed_out).
+  [[nodiscard]] static Communicator join_growing(
+      const MeetingPlace& place, const Settings& settings = Settings::from_environment(),
+      int rank = -1);
 
   /// A world of threads in this process; the n-th communicator is for the n-th thread.
   [[nodiscard]] static std::vector<Communicator> local_world(
@@ -301,6 +302,14 @@ class Communicator : public AllCollectives<Communicator> {
   /// continues, or of equal parts that with the lowest rank, and the other gets PeerLost. Throws
   /// TimedOut where a rank that lives does not call it within Settings::timeout, BootstrapError.
   [[nodiscard]] Communicator shrink(const ShrinkOptions& options = {});
+
+  /// A communicator of these ranks, which keep their numbers, and `joiners` new ones, which call
+  /// join_growing(). It is a world of its own. All ranks call it; at least one passes the id, or
+  /// all of them the same name. It succeeds on all ranks or on none, and this communicator stays
+  /// usable either way: throws BootstrapError on all with the ranks that did not come within
+  /// Settings::timeout or join_timeout, PeerLost where a member is gone (shrink() first), TimedOut
+  /// where one does not call it, Mismatch where ranks pass different arguments.
+  [[nodiscard]] Communicator grow(int joiners, const MeetingPlace& place = {});
 
   /// The rank in the world of this communicator's `rank`.
   int world_rank(int rank) const;

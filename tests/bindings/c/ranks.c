@@ -228,6 +228,8 @@ static void groups(capstan_communicator* world) {
   OK(capstan_size(same, &same_size));
   CHECK(same_size == size);
   OK(capstan_destroy(same));
+  capstan_communicator* more = NULL;
+  CHECK(capstan_grow(world, 1, NULL, &more) == CAPSTAN_INVALID_ARGUMENT && !more);
   OK(capstan_subgroup(world, &zero, 1, &first));
   CHECK((first != NULL) == (rank == 0));
   OK(capstan_destroy(first));

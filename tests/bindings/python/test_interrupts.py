@@ -52,6 +52,7 @@ STARTS = {
     "init, the first rank": lambda: launched(rank=0),
     "join": lambda: cs.join(bytes.fromhex(sys.argv[2]), 1, 2, **FOR_EVER),
     "join, the first rank": lambda: cs.join(cs.unique_id(), 0, 2, **FOR_EVER),
+    "join_growing": lambda: cs.join_growing(bytes.fromhex(sys.argv[2]), **FOR_EVER),
     "run_local": lambda: cs.run_local(two_that_wait, 2, **FOR_EVER),
 }
 
@@ -77,6 +78,7 @@ CALLS = {
     "Communicator.gather": lambda c: c.gather(ones()),
     "Communicator.gather_object": lambda c: c.gather_object("object"),
     "Communicator.group": in_group,
+    "Communicator.grow": lambda c: c.grow(name="a job", secret="of sixteen letters"),
     "Communicator.probe": lambda c: c.probe(),
     "Communicator.recv": lambda c: c.recv(ones()),
     "Communicator.recv_object": lambda c: c.recv_object(),
