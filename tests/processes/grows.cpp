@@ -57,7 +57,7 @@ std::map<int, Hit> hits_of(const Fire& fire) {
     hit.step = number < members ? steps[static_cast<std::size_t>(below(3))] : Hit::Step::join;
     hit.occurrence = hit.step == Hit::Step::call ? below(rounds) : 0;
     const bool is_long = hit.step == Hit::Step::grow || hit.step == Hit::Step::join;
-    hit.delay = microseconds{below(is_long ? 150'000 : 5'000)};
+    hit.delay = microseconds{below(is_long ? 40'000 : 4'000)};
     if (below(3) == 0) hit.stopped_for = microseconds{50'000 + below(400'000)};
     hits.try_emplace(number, hit);
   }

@@ -222,8 +222,9 @@ class Grow {
     await_readers(*store_, growth_, Deadline::in(limit));
   }
 
-  /// Errors of the program stay what they are.
-  [[noreturn]] void fail() const {
+  /// Errors of the program stay what they are, and all have an abort as what it is.
+  [[noreturn]] void fail() {
+    if (const auto failure = engine_.failure(); failure && !had_failed_) failure->raise();
     const auto text = [&](std::string_view why) {
       return fmt::format("rank {} could not grow its communicator to {} ranks: {}", engine_.rank(),
                          growth_.after, why);
