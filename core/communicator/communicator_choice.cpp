@@ -37,9 +37,12 @@ std::chrono::nanoseconds time_of(const Choice& choice) {
 std::string Communicator::explain(const Request& request) const {
   if (request.stream) return Impl::of(*this).streams.explain(request);
   const CheckedCall checked = known_call(request, rank(), size());
-  const Choice choice = Impl::of(*this).engine.choice(checked.call, checked.input, checked.output);
-  return fmt::format("{} ({}), {}: {}", choice.algorithm->name, choice.algorithm->summary,
-                     choice.manner(), choice.reason);
+  Engine& engine = Impl::of(*this).engine;
+  const Choice choice = engine.choice(checked.call, checked.input, checked.output);
+  const std::string refusal = engine.refusal(checked.call, choice);
+  return fmt::format("{} ({}), {}: {}{}{}", choice.algorithm->name, choice.algorithm->summary,
+                     choice.manner(), choice.reason, refusal.empty() ? "" : "; such calls fail: ",
+                     refusal.substr(0, refusal.find('\n')));
 }
 
 std::chrono::nanoseconds Communicator::predicted_time(const Request& request) const {

@@ -13,6 +13,7 @@ namespace capstan {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 TEST(Export, TheDocumentsSessionsAreTrue) {
@@ -126,6 +127,33 @@ TEST(Schedules, FilesRunOnProcesses) {
 /// One rank has another schedule under the same name.
 TEST(Schedules, RanksWithOtherOnesAreNamed) {
   const Folder folder;
+/// Ranks would refuse it, so it is not chosen.
+TEST(Schedules, ExplainTellsWhatTheProofRefuses) {
+  const Folder folder;
+  folder.run("capstan export all_reduce -a ring -n 4 --name mine -o mine.json");
+  const std::string explain =
+      "CAPSTAN_SCHEDULES=mine.json CAPSTAN_ALGORITHM=all_reduce:mine capstan explain all_reduce "
+      "-n 4 -b 1M ";
+  const auto runs = folder.run(explain);
+  EXPECT_EQ(runs.status, 0) << runs.output;
+  EXPECT_THAT(runs.output, HasSubstr("chosen:   mine ("));
+  EXPECT_THAT(runs.output, HasSubstr("* mine/"));
+  const std::string impatient = "CAPSTAN_PROOF_LIMIT=0.000001 ";
+  const auto refused = folder.run(impatient + explain);
+  EXPECT_EQ(refused.status, 1) << refused.output;
+  EXPECT_THAT(refused.output, HasSubstr("REFUSED:  mine ("));
+  EXPECT_THAT(refused.output, HasSubstr("CAPSTAN_PROOF_LIMIT"));
+  EXPECT_THAT(refused.output, Not(HasSubstr("chosen")));
+  EXPECT_THAT(folder.run(impatient + explain + "--json").output,
+              Not(HasSubstr("\"chosen\": true")));
+  const auto trusted = folder.run("CAPSTAN_PROOF_LIMIT=trust CAPSTAN_SAME_BITS=0 " + explain);
+  EXPECT_EQ(trusted.status, 0) << trusted.output;
+  const auto built_in =
+      folder.run("CAPSTAN_PROVE=1 " + impatient +
+                 "capstan explain all_reduce -n 16 -b 1M --rules all_reduce:ring");
+  EXPECT_EQ(built_in.status, 1) << built_in.output;
+}
+
   folder.run("capstan export all_reduce -a ring -n 2 --name mine -o 0.json");
   folder.run("capstan export all_reduce -a flat -n 2 --name mine -o 1.json");
   const auto result =

@@ -85,15 +85,13 @@ ProofPolicy proofs_of(const Settings& settings) {
 
 PlanContext Engine::plan_context(const SegmentLayout& layout) const {
   const bool on_one_host = ranks_ > 1 && machine_.hosts.single();
-  const Bytes block = block_bytes(ranks_, machine_.chunk);
+  const PlanLimits limits = plan_limits(machine_);
   const bool reads_peers = machine_.reads_peers && settings_.single_copy;
   return {.self = self_,
           .layout = layout.slots(),
-          .limits = {.block = block,
-                     .cached_buffers = machine_.cached_buffers,
-                     .long_read = Bytes{Link::long_read}},
+          .limits = limits,
           .proofs = proofs_of(settings_),
-          .shorter_blocks_from = shorter_blocks_from(block, ranks_, settings_),
+          .shorter_blocks_from = shorter_blocks_from(limits.block, ranks_, settings_),
           .autotunes = machine_.autotunes && on_one_host,
           .maps_buffers = reads_peers && !machine_.threads && on_one_host};
 }

@@ -124,6 +124,8 @@ class Engine {
   /// The choice by which a call runs or, while candidates are measured, is expected to run in the
   /// end. Takes the buffers of all ranks to be mapped like these.
   Choice choice(const Call& call, const void* input, const void* output);
+  /// See PlanCache::refusal().
+  std::string refusal(const Call& call, const Choice& choice);
   /// See PlanCache::autotuned().
   std::vector<MeasuredCell> autotuned();
   /// See PlanCache::message_choice().

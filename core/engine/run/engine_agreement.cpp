@@ -71,6 +71,11 @@ Choice Engine::choice(const Call& call, const void* input, const void* output) {
   return plans_.choice(with_visibility(call, input, output));
 }
 
+std::string Engine::refusal(const Call& call, const Choice& choice) {
+  const Progress::Lock lock{*progress_};
+  return plans_.refusal(call, choice);
+}
+
 std::vector<MeasuredCell> Engine::autotuned() {
   const Progress::Lock lock{*progress_};
   return plans_.autotuned();

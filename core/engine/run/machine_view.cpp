@@ -46,6 +46,12 @@ Bytes block_bytes(int ranks, Bytes chunk) {
   return std::min(chunk * static_cast<std::uint64_t>(ranks), largest_block);
 }
 
+PlanLimits plan_limits(const MachineView& machine) {
+  return {.block = block_bytes(machine.hosts.ranks(), machine.chunk),
+          .cached_buffers = machine.cached_buffers,
+          .long_read = Bytes{Link::long_read}};
+}
+
 SegmentLayout segment_layout(int ranks, const MachineView& machine, const Settings& settings) {
   const Bytes messages = Messages::area(ranks, message_ring(machine.hosts));
   // Areas of a staging buffer start on cache lines: a little more than the block itself.

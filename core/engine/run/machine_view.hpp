@@ -12,6 +12,7 @@
 #include "core/engine/control/segment.hpp"
 #include "core/platform/net/job_key.hpp"
 #include "core/profiles/find_profile.hpp"
+#include "core/schedule/lowering/plan.hpp"
 #include "core/schedule/selection/link_model.hpp"
 #include "topology/cpu_set.hpp"
 
@@ -62,6 +63,9 @@ LinkModel link_model(const MachineView& machine, const Settings& settings,
 
 /// The length of the usual block of a long call: a chunk for each rank, up to a limit.
 Bytes block_bytes(int ranks, Bytes chunk);
+
+/// The limits of plans that run in memory of the host.
+PlanLimits plan_limits(const MachineView& machine);
 
 /// The length of the ring for messages from each peer. Between hosts no rank reads the memory of
 /// others: all of a long message goes through the ring, and a larger ring is refilled less often.

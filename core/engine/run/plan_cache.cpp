@@ -100,6 +100,17 @@ std::unique_ptr<CachedPlan> PlanCache::make(const Call& call, const Choice& choi
   return made;
 }
 
+std::string PlanCache::refusal(const Call& call, const Choice& choice) const {
+  if (!choice.algorithm->source && !context_.proofs.built_in) return "";
+  try {
+    ProvenPlans::of_process().make(call, choice, hosts(), context_.self, context_.limits,
+                                   context_.layout, context_.proofs);
+  } catch (const AlgorithmRefused& refused) {
+    return refused.what();
+  }
+  return "";
+}
+
 void PlanCache::set_timed(CachedPlan& plan) const {
   plan.timed = plan.measured || (times_calls_ && plan.plan.call.purpose == Purpose::caller);
 }

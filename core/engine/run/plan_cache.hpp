@@ -115,6 +115,8 @@ class PlanCache {
 
   /// The choice by which a call runs or, while its candidates are measured, is expected to run.
   Choice choice(const Call& call);
+  /// The refusal of the proof that such a plan has to pass before it runs; empty where it runs.
+  std::string refusal(const Call& call, const Choice& choice) const;
   /// The findings of the autotuner for each collective and size: times of f32, if these were
   /// measured.
   std::vector<MeasuredCell> autotuned() const;

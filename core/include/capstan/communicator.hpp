@@ -323,8 +323,8 @@ class Communicator : public AllCollectives<Communicator> {
   void attach(const Profiler& profiler, const std::string& tag = {});
   void detach_profiler();
 
-  /// The algorithm and protocol of a call, and the reason, in one line. The request's memory is not
-  /// touched. Of an all_to_all_v, other ranks are taken to send as much as this one.
+  /// The algorithm and protocol of a call and the reason, or why it would fail, in one line. Does
+  /// not touch the memory. Of an all_to_all_v, other ranks are taken to send as much as this one.
   std::string explain(const Request& request) const;
   /// Adds what the autotuner has measured here to a profile, for later runs; `file` empty: the
   /// user's (see Settings::profile). Rank 0 writes, unless ranks are threads. Returns how many

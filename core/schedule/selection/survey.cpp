@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace capstan {
 namespace {
@@ -23,6 +24,7 @@ class Surveyor {
   std::vector<SurveyedWay> ways() {
     std::vector<SurveyedWay> ways;
     for (const Algorithm& algorithm : algorithms(call_.collective)) add_ways_of(algorithm, ways);
+    if (decision_.choice.algorithm->source) add_ways_of(*decision_.choice.algorithm, ways);
     std::ranges::stable_sort(ways, {}, place);
     return ways;
   }
@@ -124,9 +126,15 @@ std::vector<std::string> passed_over(const AlgorithmRules& rules, const Call& ca
 
 }  // namespace
 
+void Survey::set_refusal(std::string why) {
+  refusal = std::move(why);
+  for (SurveyedWay& way : ways)
+    if (std::exchange(way.chosen, false)) way.verdict = "asked for, and refused by its proof";
+}
+
 Survey survey(const Call& call, const Hosts& hosts, const AlgorithmRules& rules, SumOrder order,
               const LinkModel& model, const MeasuredTimes* measured) {
-  Survey all{decide(call, hosts, rules, order, model, measured), {}, {}};
+  Survey all{decide(call, hosts, rules, order, model, measured), {}, {}, {}};
   all.ways = Surveyor{call, hosts, order, model, measured, all.decision}.ways();
   all.rules_passed_over =
       passed_over(rules, call, hosts, order, all.decision.choice, all.decision.source);

@@ -25,6 +25,10 @@ struct Survey {
   Decision decision;
   std::vector<SurveyedWay> ways;
   std::vector<std::string> rules_passed_over;  ///< that match, but cannot be followed, and why
+  /// The reason why the chosen plan would not run; empty where it runs, or was not proven.
+  std::string refusal{};
+
+  void set_refusal(std::string why);
 };
 
 /// A pure function of its arguments; see decide().

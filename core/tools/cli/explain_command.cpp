@@ -71,7 +71,8 @@ Question question_of(const ExplainOptions& options) {
   Question question{.call = call_of(options, hosts.ranks()),
                     .machine = expected_machine(hosts, settings),
                     .selection = {},
-                    .commutative = !options.in_order};
+                    .commutative = !options.in_order,
+                    .settings = settings};
   const auto devices = devices_of(options, hosts);
   if (devices) question.call.memory = MemoryKind::device;
   question.selection = selection_of(question.machine, settings, devices);
@@ -126,7 +127,7 @@ int run_explain(const CLI::App& command, const ExplainOptions& options,
         fmt::format("--schedule {}: there are {} ranks, from 0", options.schedule, ranks));
   if (!options.svg.empty() && ranks > most_drawn)
     throw InvalidArgument(fmt::format("--svg draws up to {} ranks, not {}", most_drawn, ranks));
-  const Survey survey = question.answer();
+  const Survey survey = question.proven_answer();
   if (prints_text(options.json)) perf::print_folded("{}", to_text(question, survey));
   write_json(options.json, to_json(question, survey));
   if (options.schedule >= 0)
@@ -137,7 +138,7 @@ int run_explain(const CLI::App& command, const ExplainOptions& options,
   if (!options.chart.empty())
     perf::write_document(options.chart,
                          chart_page(question, survey, report::origin(arguments, build_commit())));
-  return 0;
+  return survey.refusal.empty() ? 0 : 1;
 }
 
 constexpr const char* explain_footer =
@@ -159,7 +160,9 @@ constexpr const char* explain_footer =
     "reduction  combining them\n"
     "waiting    for ranks that are busy, and for memory that others read\n"
     "measured   by the profile, between the sizes that it knows; - where it knows nothing\n"
-    "verdict    why a candidate was not taken";
+    "verdict    why a candidate was not taken\n\n"
+    "Algorithms that were added (CAPSTAN_SCHEDULES) are proven at this size, as a call proves\n"
+    "them. Exit status: 0, or 1 where the proof refuses the choice, so that the call would fail.";
 
 }  // namespace
 

@@ -45,8 +45,10 @@ std::string chart_page(const Question& question, const Survey& survey, const rep
   const Choice& choice = survey.decision.choice;
   report::Page page{
       fmt::format("{}, {} bytes", to_string(question.call), answer["bytes"].get<std::uint64_t>()),
-      fmt::format("Chosen: {} ({}), {}, because of {}.", choice.algorithm->name,
-                  choice.algorithm->summary, choice.manner(), choice.reason)};
+      fmt::format("{}: {} ({}), {}, because of {}.{}",
+                  survey.refusal.empty() ? "Chosen" : "Refused", choice.algorithm->name,
+                  choice.algorithm->summary, choice.manner(), choice.reason,
+                  survey.refusal.empty() ? "" : " Such calls fail: " + survey.refusal)};
   page.add_fact("ranks",
                 fmt::format("{}, hosts: {}", question.hosts().ranks(), question.hosts().count()));
   page.add_fact("decided by", answer["source"].get<std::string>());

@@ -10,6 +10,7 @@
 
 #include "capstan/error.hpp"
 #include "core/communicator/checked_call.hpp"
+#include "core/engine/run/engine.hpp"
 #include "core/platform/memory/huge_pages.hpp"
 #include "core/profiles/find_profile.hpp"
 #include "perf/measure/cell.hpp"
@@ -25,7 +26,27 @@ bool reads_memory() {
   return ::process_vm_readv(::getpid(), &local, 1, &remote, 1, 0) == 1;
 }
 
+/// The refusal of the plan that rank 0 would make; empty where it runs.
+std::string refusal_of(const Question& question, const Choice& choice) {
+  const MachineView machine = with_chunk_of(question.settings, question.machine);
+  const SegmentLayout layout = segment_layout(question.hosts().ranks(), machine, question.settings);
+  const PlanCache plans{question.selection,
+                        {.layout = layout.slots(),
+                         .limits = plan_limits(machine),
+                         .proofs = proofs_of(question.settings)},
+                        {}};
+  return plans.refusal(question.call, choice);
+}
+
 }  // namespace
+
+Survey Question::proven_answer() const {
+  Survey survey = answer();
+  if (devices()) return survey;
+  if (std::string refusal = refusal_of(*this, survey.decision.choice); !refusal.empty())
+    survey.set_refusal(std::move(refusal));
+  return survey;
+}
 
 MachineView expected_machine(const Hosts& hosts, const Settings& settings) {
   const Machine machine = Machine::discover();

@@ -18,6 +18,7 @@ struct Question {
   SelectionContext selection;
   bool commutative = true;
   bool autotuned = false;  ///< the first calls try several candidates
+  Settings settings{};
 
   const Hosts& hosts() const { return machine.hosts; }
   std::optional<DeviceLink> devices() const { return selection.links.devices; }
@@ -25,6 +26,9 @@ struct Question {
     const SumOrder order = needed_order(call, commutative, selection.reproducible);
     return survey(call, hosts(), selection.rules, order, selection.links, selection.measured.get());
   }
+  /// The same, with the refusal of a plan that ranks prove before it runs and would not run. Plans
+  /// for devices are not proven here.
+  Survey proven_answer() const;
 };
 
 /// This machine with ranks on these hosts, each of them like this one, and the profile that

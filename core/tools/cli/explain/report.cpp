@@ -110,8 +110,10 @@ std::string to_text(const Question& question, const Survey& survey) {
   std::string text =
       fmt::format("{}, {} bytes, on {}\n", to_string(question.call),
                   question.call.extent(question.hosts().ranks()).value(), world_of(question));
-  text += fmt::format("chosen:   {} ({}), {}\n", choice.algorithm->name, choice.algorithm->summary,
-                      choice.manner());
+  text += fmt::format("{:<9} {} ({}), {}\n",
+                      survey.refusal.empty() ? "chosen:" : "REFUSED:", choice.algorithm->name,
+                      choice.algorithm->summary, choice.manner());
+  if (!survey.refusal.empty()) text += fmt::format("such calls fail: {}\n", survey.refusal);
   text +=
       fmt::format("because:  {}\ndecided by: {}\n", choice.reason, source_text(question, survey));
   if (rounds(question.call) && !choice.algorithm->guarantees.same_sums)
@@ -149,6 +151,7 @@ nlohmann::json to_json(const Question& question, const Survey& survey) {
           {"reproducible", name_of(question.selection.reproducible)},
           {"rank_ordered_sum", choice.algorithm->guarantees.rank_ordered_sum},
           {"reason", choice.reason},
+          {"refusal", survey.refusal},
           {"decided_by", name_of(survey.decision.source)},
           {"source", source_text(question, survey)},
           {"autotuned", question.autotuned && survey.decision.source == Source::model},
