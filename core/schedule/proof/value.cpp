@@ -2,92 +2,116 @@
 #include "core/schedule/proof/value.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <limits>
 
 namespace capstan::proof {
 
-ValueId Values::intern(Content content) {
+ValueId Values::intern(const Content& content) {
   const auto [entry, is_new] =
       ids_.try_emplace(content.key(), static_cast<ValueId>(contents_.size()));
-  if (is_new) contents_.push_back(std::move(content));
+  if (is_new) contents_.push_back(content);
   return entry->second;
 }
 
-Values::SumId Values::intern_sum(std::vector<SumId> terms) {
-  const auto [entry, is_new] =
-      sum_ids_.try_emplace(std::move(terms), static_cast<SumId>(sum_terms_.size()));
-  if (is_new) sum_terms_.push_back(entry->first);
+Values::SumId Values::intern_sum(Growth growth, SumId before, SumId with) {
+  auto& known = sum_ids_[static_cast<std::size_t>(growth)];
+  const auto [entry, is_new] = known.try_emplace(std::uint64_t{before} << 32 | with, last_sum_ + 1);
+  if (is_new) ++last_sum_;
   return entry->second;
 }
 
 ValueId Values::contribution(const Contribution& contribution) {
   const auto [entry, is_new] = leaves_.try_emplace(contribution, nothing);
-  if (is_new) {
-    const auto sum = static_cast<SumId>(sum_terms_.size());
-    sum_terms_.push_back({sum});
-    entry->second = intern({.terms = {{contribution, 1}}, .sum = sum});
-  }
+  if (is_new)
+    entry->second = intern(
+        {.first = contribution, .last = contribution, .has_terms = true, .sum = ++last_sum_});
   return entry->second;
 }
 
 bool Values::follows(ValueId a, ValueId b) const {
   const Content &first = contents_[a], &second = contents_[b];
-  return first.ordered && second.ordered && !first.terms.empty() && !second.terms.empty() &&
-         first.terms.back().first.rank.value() + 1 == second.terms.front().first.rank.value();
+  return first.ordered && second.ordered && first.has_terms && second.has_terms &&
+         first.last.rank.value() + 1 == second.first.rank.value();
 }
 
 /// Whether `b` is the next contribution in a sum whose step began with a contribution, too.
 bool Values::extends_one_reduction(ValueId a, ValueId b) const {
   const Content &first = contents_[a], &second = contents_[b];
-  const bool begins = first.open ? first.one_reduction : first.terms.size() == 1;
-  return begins && second.terms.size() == 1 && follows(a, b);
+  const bool begins = first.open ? first.one_reduction : first.has_one_term();
+  return begins && second.has_one_term() && follows(a, b);
 }
 
 Values::SumId Values::sum_of(ValueId a, ValueId b) {
   const Content &first = contents_[a], &second = contents_[b];
-  if (!first.open)
-    return intern_sum({std::min(first.sum, second.sum), std::max(first.sum, second.sum)});
-  std::vector<SumId> terms = sum_terms_[first.sum];
-  terms.push_back(second.sum);
-  return intern_sum(std::move(terms));
+  if (first.open) return intern_sum(Growth::extended, first.sum, second.sum);
+  return intern_sum(Growth::begun, std::min(first.sum, second.sum),
+                    std::max(first.sum, second.sum));
 }
 
 ValueId Values::sum(ValueId a, ValueId b) {
   const std::uint64_t key = static_cast<std::uint64_t>(a) << 32 | b;
   if (const auto known = sums_.find(key); known != sums_.end()) return known->second;
-  Content merged{.terms = {},
+  Content merged{.left = a,
+                 .right = b,
                  .ordered = follows(a, b),
                  .open = true,
                  .one_reduction = extends_one_reduction(a, b),
                  .sum = sum_of(a, b)};
-  if (const auto known = ids_.find(merged.key()); known != ids_.end())
-    return sums_[key] = known->second;
-  merged.terms = contents_[a].terms;
-  for (const auto& [contribution, times] : contents_[b].terms) {
-    const auto at = std::ranges::lower_bound(merged.terms, contribution, {},
-                                             [](const auto& term) { return term.first; });
-    if (at != merged.terms.end() && at->first == contribution)
-      at->second += times;
-    else
-      merged.terms.insert(at, {contribution, times});
+  for (const ValueId part : {a, b}) {
+    const Content& content = contents_[part];
+    if (!content.has_terms) continue;
+    merged.first = merged.has_terms ? std::min(merged.first, content.first) : content.first;
+    merged.last = merged.has_terms ? std::max(merged.last, content.last) : content.last;
+    merged.has_terms = true;
   }
-  return sums_[key] = intern(std::move(merged));
+  return sums_[key] = intern(merged);
 }
 
 ValueId Values::summed(ValueId value) {
   if (!contents_[value].open) return value;
   Content content = contents_[value];
   content.open = false;
-  return intern(std::move(content));
+  return intern(content);
 }
 
 ValueId Values::completed(ValueId value) {
-  constexpr SumId in_its_step = ~SumId{0}, when_stored = in_its_step - 1;
+  constexpr SumId when_stored = 0, in_its_step = 1;
   Content content = contents_[value];
   content.complete = true;
   // A sum that is divided after it was stored has been rounded twice.
-  content.one_reduction = content.one_reduction && (content.open || content.terms.size() == 1);
-  content.sum = intern_sum({content.open ? in_its_step : when_stored, content.sum});
-  return intern(std::move(content));
+  content.one_reduction = content.one_reduction && (content.open || content.has_one_term());
+  content.sum =
+      intern_sum(Growth::completed, content.sum, content.open ? in_its_step : when_stored);
+  return intern(content);
+}
+
+const Values::Terms& Values::terms(ValueId value) const {
+  const auto known = terms_.find(value);
+  return known != terms_.end() ? known->second
+                               : terms_.emplace(value, expanded(value)).first->second;
+}
+
+/// From the value down to its contributions: what is added has a smaller number than the sum, so
+/// that each part is looked at once.
+Values::Terms Values::expanded(ValueId value) const {
+  std::map<Contribution, std::int64_t> found;
+  std::map<ValueId, std::int64_t, std::greater<>> parts{{value, 1}};
+  const auto add = [](std::int64_t& to, std::int64_t times) {
+    to = std::min<std::int64_t>(to + times, std::numeric_limits<int>::max());
+  };
+  while (!parts.empty()) {
+    const auto [part, times] = *parts.begin();
+    parts.erase(parts.begin());
+    const Content& content = contents_[part];
+    if (!content.is_sum() && content.has_terms) add(found[content.first], times);
+    for (const ValueId below : {content.left, content.right})
+      if (below != nothing) add(parts[below], times);
+  }
+  Terms terms;
+  for (const auto& [contribution, times] : found)
+    terms.emplace_back(contribution, static_cast<int>(times));
+  return terms;
 }
 
 }  // namespace capstan::proof

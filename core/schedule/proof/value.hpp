@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <map>
-#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -52,17 +53,21 @@ class Values {
   /// the same terms in the same sums. a + b rounds as b + a does. A sum of three terms in one step
   /// counts as another one than two sums of two, as a kernel may round once.
   bool same_bits(ValueId a, ValueId b) const { return contents_[a].sum == contents_[b].sum; }
-  const std::vector<std::pair<Contribution, int>>& terms(ValueId value) const {
-    return contents_[value].terms;
-  }
+  /// Sorted, and how often each is in the value.
+  using Terms = std::vector<std::pair<Contribution, int>>;
+  const Terms& terms(ValueId value) const;
 
   Values() : contents_(1) {}
 
  private:
   /// A contribution, or the terms of one step's sum. Equal ones have equal numbers.
   using SumId = std::uint32_t;
+  /// What is known of a value without looking at its terms: a sum of many sources has as many
+  /// values before it.
   struct Content {
-    std::vector<std::pair<Contribution, int>> terms;  // sorted; how often each
+    ValueId left = nothing, right = nothing;  // the values that were added; neither: no sum
+    Contribution first{}, last{};             // of the terms, if there are any
+    bool has_terms = false;
     bool complete = false;
     bool ordered = true;
     bool open = false;  // its step may add more
@@ -74,10 +79,16 @@ class Values {
       return std::uint64_t{sum} << 3 | (complete ? 4U : 0U) | (ordered ? 2U : 0U) |
              (open ? 1U : 0U);
     }
+    bool is_sum() const { return left != nothing || right != nothing; }
+    bool has_one_term() const { return has_terms && first == last; }
   };
+  /// How a sum comes from the sum before: of two values that were stored; with one more term in the
+  /// same step; or marked as complete.
+  enum class Growth : std::uint8_t { begun, extended, completed };
 
-  ValueId intern(Content content);
-  SumId intern_sum(std::vector<SumId> terms);
+  ValueId intern(const Content& content);
+  SumId intern_sum(Growth growth, SumId before, SumId with);
+  Terms expanded(ValueId value) const;
   SumId sum_of(ValueId a, ValueId b);
   bool follows(ValueId a, ValueId b) const;
   bool extends_one_reduction(ValueId a, ValueId b) const;
@@ -86,8 +97,9 @@ class Values {
   std::unordered_map<std::uint64_t, ValueId> ids_;  // by key
   std::map<Contribution, ValueId> leaves_;
   std::unordered_map<std::uint64_t, ValueId> sums_;
-  std::vector<std::vector<SumId>> sum_terms_;
-  std::map<std::vector<SumId>, SumId> sum_ids_;
+  std::array<std::unordered_map<std::uint64_t, SumId>, 3> sum_ids_;  // by growth, and both parts
+  SumId last_sum_ = 0;
+  mutable std::unordered_map<ValueId, Terms> terms_;  // of those that were asked for
 };
 
 }  // namespace capstan::proof
