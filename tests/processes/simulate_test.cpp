@@ -132,6 +132,38 @@ TEST(Simulate, SaysWhatToDoWhereAllCandidatesHaveTooManySteps) {
 TEST(Simulate, RefusesOperationsThatNoCallHas) {
   const Folder folder;
   for (const char* wrong :
+/// What ranks would run, as CAPSTAN_SCHEDULES and CAPSTAN_ALGORITHM say.
+TEST(Simulate, KnowsAddedSchedulesAndRules) {
+  const Folder folder;
+  folder.run("capstan export all_reduce -a ring -n 8 --name mine -o mine.json");
+  const auto algorithm = [&](const std::string& variables, const std::string& options) {
+    const auto result =
+        folder.run(variables + " capstan simulate all_reduce -n 8 -b 64k --json " + options);
+    EXPECT_EQ(result.status, 0) << result.output;
+    return nlohmann::json::parse(result.output);
+  };
+  const std::string added = "CAPSTAN_SCHEDULES=mine.json ";
+  const auto named = algorithm(added, "-a mine"), built_in = algorithm("", "-a ring --every-rank");
+  EXPECT_EQ(named["algorithm"], "mine");
+  EXPECT_EQ(named["messages"], built_in["messages"]);
+  EXPECT_THAT(algorithm(added, "")["candidates"].dump(), HasSubstr("\"mine\""));
+  const auto ruled = algorithm(added + "CAPSTAN_ALGORITHM=all_reduce:0-1m:mine", "");
+  EXPECT_EQ(ruled["algorithm"], "mine");
+  EXPECT_EQ(ruled["rule"], "all_reduce:0-1m:mine");
+  EXPECT_EQ(ruled["candidates"].size(), 2U);
+  EXPECT_EQ(algorithm("CAPSTAN_ALGORITHM=all_reduce:flat", "-a ring")["algorithm"], "ring");
+  EXPECT_FALSE(algorithm(added + "CAPSTAN_ALGORITHM=all_reduce:1m-inf:mine", "").contains("rule"));
+  const auto other = folder.run(added + "capstan simulate all_reduce -n 9 -a mine 2>&1");
+  EXPECT_EQ(other.status, 2);
+  EXPECT_THAT(other.output, HasSubstr("no schedule of it for 9 ranks"));
+  const auto unknown = folder.run(added + "capstan simulate all_reduce -n 8 -a mind 2>&1");
+  EXPECT_THAT(unknown.output, HasSubstr("the program has added mine"));
+  const auto wrong =
+      folder.run("CAPSTAN_ALGORITHM=all_reduce:mine capstan simulate all_reduce 2>&1");
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_THAT(wrong.output, HasSubstr("in column 12"));
+}
+
        {"all_reduce --op bit_and --type f32", "reduce --op max --type c64", "scan --op average",
         "exscan --op average --type i32", "reduce_scatter --op bit_xor --type f16"})
     for (const char* command : {"simulate", "explain"}) {

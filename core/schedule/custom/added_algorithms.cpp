@@ -330,13 +330,19 @@ const Algorithm* AddedAlgorithms::check_name(Collective collective, std::string_
   try {
     return &algorithm_named(collective, name);
   } catch (const InvalidArgument& error) {
-    std::vector<std::string> names;
-    for (const auto& [key, entry] : entries_)
-      if (key.first == collective) names.push_back(key.second);
-    if (names.empty()) throw;
+    const std::vector<std::string> added = names(collective);
+    if (added.empty()) throw;
     throw InvalidArgument(
-        fmt::format("{}; the program has added {}", error.what(), fmt::join(names, ", ")));
+        fmt::format("{}; the program has added {}", error.what(), fmt::join(added, ", ")));
   }
+}
+
+std::vector<std::string> AddedAlgorithms::names(Collective collective) {
+  const std::scoped_lock lock{mutex_};
+  std::vector<std::string> names;
+  for (const auto& [key, entry] : entries_)
+    if (key.first == collective) names.push_back(key.second);
+  return names;
 }
 
 const Algorithm* AddedAlgorithms::find(Collective collective, std::string_view name,

@@ -27,8 +27,9 @@ constexpr const char* simulate_footer =
     "  capstan simulate all_reduce -n 256 --fabric dragonfly --chart page.html\n"
     "  capstan simulate barrier -n 100 --skew 20 --straggler 7:3\n\n"
     "Starts no ranks: the schedules of all ranks are lowered to the programs that would run, and\n"
-    "an event queue runs these over the links of the network. Without --algorithm all algorithms\n"
-    "compete; one that takes at least as long as another whatever the network is not simulated.\n\n"
+    "an event queue runs these over the links of the network. Without --algorithm a rule of\n"
+    "CAPSTAN_ALGORITHM decides, or else all algorithms compete, those of CAPSTAN_SCHEDULES, too;\n"
+    "one that takes at least as long as another whatever the network is not simulated.\n\n"
     "Networks: KIND[:KEY=VALUE,...]\n"
     "  flat       one switch that never blocks\n"
     "  fat-tree   leaves, spines and cores; radix=64, oversubscription=1 (ports per link up)\n"
@@ -121,7 +122,8 @@ void add_simulate_command(CLI::App& app, int& status, const std::vector<std::str
       ->capture_default_str();
   command->add_option("-b,--bytes", options->bytes, "Bytes of the largest buffer")
       ->capture_default_str();
-  command->add_option("-a,--algorithm", options->algorithm, "This algorithm only");
+  command->add_option("-a,--algorithm", options->algorithm,
+                      "This algorithm only, also one of CAPSTAN_SCHEDULES");
   command->add_option("--protocol", options->protocol, "This protocol only")
       ->check(CLI::IsMember({"staged", "inline_packets"}));
   command->add_option("--block", options->block,

@@ -206,6 +206,8 @@ std::string to_text(const Scenario& scenario) {
   text += fmt::format("algorithm: {} ({}), {}, {}\n", way.call.algorithm->name,
                       way.call.algorithm->summary, name_of(way.call.protocol),
                       how_many(best.blocks, "block"));
+  if (scenario.rule())
+    text += fmt::format("asked for: by the rule {} (CAPSTAN_ALGORITHM)\n", scenario.rule()->text);
   text += fmt::format("simulated: {}\n{}", simulated_text(best), rounding_text(scenario));
   text += fmt::format("time:      {:.2f} us\n", us(best.time));
   text += fmt::format("slowest:   rank {}; all end within {:.2f} us\n", best.run.slowest.value(),
@@ -250,6 +252,7 @@ std::string to_json(const Scenario& scenario) {
       {"candidates", candidates_json(scenario)},
       {"links", links_json(scenario)}};
   if (!scenario.hosts_summary().empty()) json["hosts_summary"] = scenario.hosts_summary();
+  if (scenario.rule()) json["rule"] = scenario.rule()->text;
   if (scenario.options().explains) json["own_choice"] = scenario.own_choice();
   return json.dump(2) + "\n";
 }

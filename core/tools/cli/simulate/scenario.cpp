@@ -11,7 +11,9 @@
 #include <random>
 
 #include "capstan/error.hpp"
+#include "core/engine/run/engine.hpp"
 #include "core/engine/run/machine_view.hpp"
+#include "core/schedule/custom/added_algorithms.hpp"
 #include "core/schedule/lowering/plan.hpp"
 #include "core/schedule/selection/selector.hpp"
 #include "core/tools/cli/explain/question.hpp"
@@ -133,30 +135,62 @@ Scenario::Scenario(const SimulateOptions& options)
       file_(described(options)),
       cluster_(cluster_of(options, file_)),
       call_(call_of(options)),
+      rules_(rules_of(Settings::from_environment(), cluster_.hosts)),
       disturbance_(disturbance_of(options)) {
   add_ways();
   simulate();
 }
 
 std::string Scenario::own_choice() const {
-  const Choice choice = choose(call_, cluster_.hosts, AlgorithmRules{});
+  const Choice choice = choose(call_, cluster_.hosts, rules_);
   return fmt::format("{}, {}", full_name(choice.algorithm->name, choice.protocol), choice.reason);
+}
+
+/// The rule that decides about the call where the options do not; null: none.
+const AlgorithmRules::Rule* Scenario::rule() const {
+  if (!options_.algorithm.empty() || options_.explains) return nullptr;
+  const RuledCall asked = ruled_call(call_, cluster_.hosts);
+  const auto found = std::ranges::find_if(rules_.all(), [&](const AlgorithmRules::Rule& rule) {
+    return rule.matches(asked) && options_.ranks <= rule.algorithm->max_ranks;
+  });
+  return found == rules_.all().end() ? nullptr : &*found;
+}
+
+/// The one that is asked for, or all of them.
+std::vector<const Algorithm*> Scenario::candidates() const {
+  AddedAlgorithms& added = AddedAlgorithms::of_process();
+  if (const auto* const decides = rule()) return {decides->algorithm};
+  if (!options_.algorithm.empty()) {
+    const auto* const named = added.find(call_.collective, options_.algorithm, cluster_.hosts);
+    if (named) return {named};
+    throw InvalidArgument(
+        fmt::format("--algorithm {}: CAPSTAN_SCHEDULES has no schedule of it for {} ranks: "
+                    "simulate as many as its files have",
+                    options_.algorithm, options_.ranks));
+  }
+  std::vector<const Algorithm*> all;
+  for (const Algorithm& algorithm : algorithms(call_.collective)) all.push_back(&algorithm);
+  for (const std::string& name : added.names(call_.collective))
+    if (const auto* const algorithm = added.find(call_.collective, name, cluster_.hosts))
+      all.push_back(algorithm);
+  return all;
 }
 
 void Scenario::add_ways() {
   std::optional<Protocol> wanted;
   if (!options_.protocol.empty()) wanted = protocol_named(options_.protocol);
-  for (const Algorithm& algorithm : algorithms(call_.collective)) {
-    if (!options_.algorithm.empty() && algorithm.name != options_.algorithm) continue;
+  if (const auto* const decides = rule(); decides && !wanted) wanted = decides->protocol;
+  for (const Algorithm* algorithm : candidates())
     for (const Protocol protocol : {Protocol::staged, Protocol::inline_packets})
-      if (!wanted || protocol == *wanted) add_way(algorithm, protocol);
-  }
-  if (ways_.empty() && !options_.algorithm.empty())
-    static_cast<void>(algorithm_named(call_.collective, options_.algorithm));  // throws
-  if (std::ranges::none_of(ways_, [](const Way& way) { return way.verdict.empty(); }))
+      if (!wanted || protocol == *wanted) add_way(*algorithm, protocol);
+  if (ways_.empty())
     throw InvalidArgument(
-        fmt::format("no way is left to run {} on {} ranks{}", to_string(call_), options_.ranks,
-                    ways_.empty() ? std::string{} : ": " + ways_.front().verdict));
+        fmt::format("a rule of CAPSTAN_ALGORITHM asks for {}, which is not simulated: pass "
+                    "--protocol staged or inline_packets",
+                    rule()->text));
+  if (std::ranges::none_of(ways_, [](const Way& way) { return way.verdict.empty(); }))
+    throw InvalidArgument(fmt::format("no way is left to run {} on {} ranks: {}", to_string(call_),
+                                      options_.ranks, ways_.front().verdict));
 }
 
 void Scenario::add_way(const Algorithm& algorithm, Protocol protocol) {
@@ -174,7 +208,8 @@ void Scenario::add_way(const Algorithm& algorithm, Protocol protocol) {
     const Bytes usual = block_bytes(ranks, MachineView{}.chunk);
     const Bytes longest = options_.block.empty() ? usual : parse_size(options_.block, "--block");
     const Bytes rounding = bytes_of(staging_unit, Bytes{8}) * static_cast<std::uint64_t>(ranks + 1);
-    const Choice choice{.algorithm = &algorithm, .protocol = protocol};
+    Choice choice{.algorithm = &algorithm, .protocol = protocol};
+    if (const auto* const decides = rule()) choice.times_shorter = decides->times_shorter;
     way.call.block = block_length(call_, choice, cluster_.hosts, {.block = longest},
                                   SlotLayout{ranks, longest + rounding});
   }
@@ -185,7 +220,7 @@ void Scenario::add_way(const Algorithm& algorithm, Protocol protocol) {
 void Scenario::simulate() {
   const auto candidates =
       std::ranges::count_if(ways_, [](const Way& w) { return w.verdict.empty(); });
-  const bool competes = candidates > 1 && options_.algorithm.empty();
+  const bool competes = candidates > 1 && options_.algorithm.empty() && !rule();
   for (Way& way : ways_)
     if (way.verdict.empty() && candidates > 1) way.least = least_time(way.call, cluster_);
   std::ranges::stable_sort(

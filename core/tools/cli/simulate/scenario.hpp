@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/schedule/selection/rules.hpp"
 #include "core/schedule/simulation/bound.hpp"
 #include "core/schedule/simulation/forecast.hpp"
 #include "core/tools/cli/topology/topology_file.hpp"
@@ -62,8 +63,12 @@ class Scenario {
   CriticalPath critical_path() const;
   /// The library's choice on such hosts, and the reason for it: "ring/staged, ...".
   std::string own_choice() const;
+  /// The rule of CAPSTAN_ALGORITHM that decides about the call; null where the options or nobody
+  /// does, or all ways are to be compared.
+  const AlgorithmRules::Rule* rule() const;
 
  private:
+  std::vector<const Algorithm*> candidates() const;
   void add_ways();
   void add_way(const Algorithm& algorithm, Protocol protocol);
   void simulate();
@@ -73,6 +78,7 @@ class Scenario {
   const TopologyFile file_;
   const Cluster cluster_;
   Call call_;
+  const AlgorithmRules rules_;
   Disturbance disturbance_;
   std::vector<Way> ways_;
   Forecast best_;
