@@ -74,6 +74,9 @@ TEST(Export, RefusesWhatCannotBeWritten) {
   EXPECT_THAT(refused("all_reduce --type f31 --format goal"), HasSubstr("--type f31"));
   EXPECT_THAT(refused("all_reduce -o no/folder"), HasSubstr("it cannot be written"));
   EXPECT_THAT(refused("."), HasSubstr(". cannot be read"));
+  for (const char* name : {"a:b", "a,b", "a/b", "a;b", "a b", "a=b", "\xc3\xa4", ""})
+    EXPECT_THAT(refused(fmt::format("all_reduce --name '{}'", name)),
+                HasSubstr("use letters, digits and _ . - only"));
 }
 
 TEST(Export, VerifySaysWhatIsWrongWithAFile) {
@@ -124,9 +127,6 @@ TEST(Schedules, FilesRunOnProcesses) {
   EXPECT_THAT(perf.output, HasSubstr("other"));
 }
 
-/// One rank has another schedule under the same name.
-TEST(Schedules, RanksWithOtherOnesAreNamed) {
-  const Folder folder;
 /// Ranks would refuse it, so it is not chosen.
 TEST(Schedules, ExplainTellsWhatTheProofRefuses) {
   const Folder folder;
@@ -154,6 +154,9 @@ TEST(Schedules, ExplainTellsWhatTheProofRefuses) {
   EXPECT_EQ(built_in.status, 1) << built_in.output;
 }
 
+/// One rank has another schedule under the same name.
+TEST(Schedules, RanksWithOtherOnesAreNamed) {
+  const Folder folder;
   folder.run("capstan export all_reduce -a ring -n 2 --name mine -o 0.json");
   folder.run("capstan export all_reduce -a flat -n 2 --name mine -o 1.json");
   const auto result =

@@ -13,14 +13,12 @@
 #include "core/schedule/custom/proven_plans.hpp"
 #include "core/schedule/custom/scaled_schedules.hpp"
 #include "core/schedule/interchange/formats.hpp"
+#include "core/schedule/interchange/names.hpp"
 #include "core/schedule/interchange/prove_set.hpp"
 #include "core/schedule/proof/prove.hpp"
 
 namespace capstan {
 namespace {
-
-constexpr std::string_view letters =
-    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
 
 /// Asks the program's function once for each schedule: lowering asks for those of all ranks, often.
 class SchedulesOfFunction : public ScheduleSource {
@@ -227,9 +225,7 @@ AddedAlgorithms::Entry* AddedAlgorithms::known(Collective collective, std::strin
 
 /// A new entry, or the one that there is.
 AddedAlgorithms::Entry& AddedAlgorithms::entry_of(Collective collective, const std::string& name) {
-  if (name.empty() || name.find_first_not_of(letters) != std::string::npos)
-    throw InvalidArgument(
-        fmt::format("'{}' is no name of an algorithm: use letters, digits and _ . - only", name));
+  if (const std::string why = why_no_name(name); !why.empty()) throw InvalidArgument(why);
   if (std::ranges::find(algorithms(collective), name, &Algorithm::name) !=
       algorithms(collective).end())
     throw InvalidArgument(fmt::format(

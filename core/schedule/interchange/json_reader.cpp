@@ -110,12 +110,8 @@ class Reader {
 
   /// A name that rules can hold.
   void check_name() {
-    constexpr std::string_view allowed =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
-    if (set_.algorithm.empty() || set_.algorithm.find_first_not_of(allowed) != std::string::npos)
-      root_.at("algorithm")
-          .refuse(fmt::format("'{}' is no name of an algorithm: use letters, digits and _ . - only",
-                              set_.algorithm));
+    if (const std::string why = why_no_name(set_.algorithm); !why.empty())
+      root_.at("algorithm").refuse(why);
   }
 
   void read_sizes() {

@@ -10,6 +10,7 @@
 #include "capstan/error.hpp"
 #include "core/platform/net/text_of_file.hpp"
 #include "core/schedule/interchange/formats.hpp"
+#include "core/schedule/interchange/names.hpp"
 #include "core/tools/cli/commands.hpp"
 #include "core/tools/cli/options.hpp"
 #include "core/tools/cli/sizes.hpp"
@@ -168,13 +169,15 @@ void add_export_command(CLI::App& app, int& status) {
                    "goal: nanoseconds that copies and reductions take for a byte that they read")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command->add_option("--name", options->name,
-                      "Another name for the algorithm: those of built-in ones cannot be added");
+  command
+      ->add_option("--name", options->name,
+                   "Another name for the algorithm: those of built-in ones cannot be added")
+      ->check(why_no_name);
   command->add_option("--output,-o", options->output, "A file instead of standard output");
   command->footer(export_footer);
   command->callback([options, command, &status] {
     ScheduleSet set = set_of(*command, *options);
-    if (!options->name.empty()) set.algorithm = options->name;
+    if (command->count("--name") > 0) set.algorithm = options->name;
     write(text_of(*options, set), options->output);
     status = 0;
   });
