@@ -182,5 +182,23 @@ TEST(Schedules, BadFilesEndTheProgramWithTheirPlace) {
   EXPECT_THAT(alone("none.json"), HasSubstr("none.json cannot be read"));
 }
 
+TEST(Schedules, AFileIsAddedOnceHoweverItsPathIsSpelt) {
+  const Folder folder;
+  folder.run("mkdir files; capstan export all_reduce -a ring -n 2 --name mine -o files/ring.json");
+  folder.run("ln -s ring.json files/link.json; ln -s files other");
+  for (const char* also : {"./files/ring.json", "files/../files/ring.json", "files/link.json",
+                           "$PWD/files/ring.json", "other", "files", "files//ring.json"}) {
+    const auto result = folder.run(fmt::format(
+        "CAPSTAN_SCHEDULES=files/ring.json,{} CAPSTAN_ALGORITHM=all_reduce:mine {} few_types "
+        "all_reduce",
+        also, WORKER_PROGRAM));
+    EXPECT_EQ(result.status, 0) << also << ": " << result.output;
+  }
+  folder.run("cp files/ring.json copy.json");
+  const auto copy = folder.run("CAPSTAN_SCHEDULES=files/ring.json,copy.json " + std::string{} +
+                               WORKER_PROGRAM + " few_types all_reduce");
+  EXPECT_THAT(copy.output, HasSubstr("copy.json: all_reduce has an algorithm 'mine' for 2 ranks"));
+}
+
 }  // namespace
 }  // namespace capstan

@@ -205,6 +205,14 @@ std::vector<std::filesystem::path> files_of(const std::string& path) {
   return files;
 }
 
+/// One text for all spellings of a path: from the root, without links and detours.
+std::string place_of(const std::filesystem::path& file) {
+  std::error_code failure;
+  const auto from_root = std::filesystem::absolute(file, failure);
+  const auto place = std::filesystem::weakly_canonical(failure ? file : from_root, failure);
+  return (failure ? from_root.lexically_normal() : place).string();
+}
+
 std::vector<int> key_of(const Hosts& hosts) {
   std::vector<int> host_of;
   for (const Rank rank : all_ranks(hosts.ranks())) host_of.push_back(hosts.host_of(rank));
@@ -275,10 +283,11 @@ void AddedAlgorithms::add_paths(const std::string& paths) {
       throw InvalidArgument(fmt::format(
           "'{:.200}' names an empty path of a schedule file: separate paths by one comma", paths));
     for (const auto& file : files_of(path)) {
-      const std::scoped_lock lock{mutex_};  // who adds the same path waits until it is added
-      if (paths_.contains(std::filesystem::absolute(file))) continue;
+      const std::scoped_lock lock{mutex_};  // who adds the same file waits until it is added
+      const std::string place = place_of(file);
+      if (paths_.contains(place)) continue;
       add(schedule_set_from_json(text_of_file(file.string()), file.string()), file.string());
-      paths_.insert(std::filesystem::absolute(file));
+      paths_.insert(place);
     }
   }
 }

@@ -25,7 +25,7 @@ class AddedAlgorithms {
   void add(CustomAlgorithm algorithm);
   /// Schedules of an algorithm for their number of ranks. `source` is named in messages.
   void add(ScheduleSet set, const std::string& source);
-  /// Once for each path.
+  /// Once for each file, however its path is spelt.
   void add_paths(const std::string& paths);
 
   /// The algorithm that a rule names, proven for these hosts. Null: it has none for so many ranks.
@@ -58,7 +58,7 @@ class AddedAlgorithms {
 
   std::recursive_mutex mutex_;  // functions of the program are asked meanwhile
   std::map<Key, Entry> entries_;
-  std::set<std::string> paths_;
+  std::set<std::string> paths_;  // without links and detours
 };
 
 }  // namespace capstan
