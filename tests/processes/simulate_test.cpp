@@ -93,6 +93,9 @@ TEST(Simulate, RefusesWhatItCannotRun) {
   EXPECT_THAT(message("-a circle"), HasSubstr("circle"));
   EXPECT_THAT(message("--straggler 64:2"), HasSubstr("a rank below 64"));
   EXPECT_THAT(message("--costs sned=1"), HasSubstr("column 1: expected NAME=NUMBER"));
+  EXPECT_THAT(message("--costs send=1,call=2,send=3"),
+              HasSubstr("column 15: 'send' stands here a second time"));
+  EXPECT_THAT(message("--straggler 3:2 --straggler 3:4"), HasSubstr("rank 3 has a factor already"));
 }
 
 /// All that is computed from what is accepted is finite, also in floats.
@@ -129,9 +132,6 @@ TEST(Simulate, SaysWhatToDoWhereAllCandidatesHaveTooManySteps) {
   }
 }
 
-TEST(Simulate, RefusesOperationsThatNoCallHas) {
-  const Folder folder;
-  for (const char* wrong :
 /// What ranks would run, as CAPSTAN_SCHEDULES and CAPSTAN_ALGORITHM say.
 TEST(Simulate, KnowsAddedSchedulesAndRules) {
   const Folder folder;
@@ -164,6 +164,9 @@ TEST(Simulate, KnowsAddedSchedulesAndRules) {
   EXPECT_THAT(wrong.output, HasSubstr("in column 12"));
 }
 
+TEST(Simulate, RefusesOperationsThatNoCallHas) {
+  const Folder folder;
+  for (const char* wrong :
        {"all_reduce --op bit_and --type f32", "reduce --op max --type c64", "scan --op average",
         "exscan --op average --type i32", "reduce_scatter --op bit_xor --type f16"})
     for (const char* command : {"simulate", "explain"}) {

@@ -143,6 +143,8 @@ TEST(TopologyFile, BadClustersNameThePlace) {
               AllOf(HasSubstr("file:2:"), HasSubstr("this is no JSON"), HasSubstr("schema.json")));
   EXPECT_THAT(message("{\"format\": \"capstan-topology\",\n \"version\": 2}"),
               HasSubstr("file:2:14: /version: expected \"version\": 1"));
+  EXPECT_THAT(rest("\"costs\": {\"send\": 1,\n \"send\": 2}"),
+              HasSubstr("file:3:2: the key 'send' stands a second time in one object, after 2:12"));
   EXPECT_THAT(rest("\"hosts\": {}"),
               AllOf(HasSubstr("file:2:"), HasSubstr("'hosts' is not known")));
   EXPECT_THAT(rest("\"a~b/c\": 1"), HasSubstr("'a~b/c' is not known"));

@@ -70,6 +70,8 @@ TEST(Simulation, DescriptionsOfNetworksAreReadOrRefusedByColumn) {
     return "";
   };
   EXPECT_THAT(message("clos"), HasSubstr("column 1: no network is called 'clos': there are flat"));
+  EXPECT_THAT(message("flat:latency=3,bandwidth=1,latency=4"),
+              HasSubstr("column 28: 'latency' stands here a second time"));
   EXPECT_THAT(message("flat:speed=3"), HasSubstr("column 6: 'speed' is no property of a network"));
   EXPECT_THAT(message("flat:latency=fast"), HasSubstr("column 14: 'fast' is not a number"));
   EXPECT_THAT(message("torus:dims=4x0"), HasSubstr("column 14: '0' is not a whole number"));

@@ -39,6 +39,12 @@ TEST(FaultPlan, ReadsEveryFault) {
                              .deaths = {{Rank{3}, 50}, {Rank{4}, 51}}}));
 }
 
+TEST(FaultPlan, SettingsThatStandTwiceAreRefused) {
+  EXPECT_THROW(FaultPlan::parse("seed=1,delay=0.5,seed=2"), InvalidArgument);
+  EXPECT_THROW(FaultPlan::parse("delay=0.5,delay=0.5"), InvalidArgument);
+  EXPECT_EQ(FaultPlan::parse("stop=1@2:3,stop=1@4:3").stops.size(), 2U);
+}
+
 TEST(FaultPlan, OfNothingHasNoFaults) {
   EXPECT_EQ(FaultPlan::parse(""), FaultPlan{});
   EXPECT_EQ(FaultPlan{}.to_string(), "seed=0");

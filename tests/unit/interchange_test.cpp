@@ -20,6 +20,7 @@ namespace {
 using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 Shape shape_for(Collective collective, int ranks, std::uint64_t count) {
   Shape shape{.count = Elements{count}, .root = has_root(collective) ? ranks - 1 : 0};
@@ -187,6 +188,18 @@ TEST(ScheduleFile, WhatIsNoJsonIsRefusedWithLineAndColumn) {
   EXPECT_THAT(refusal_of("{\n  \"a\\\"1e999\": \"1e999\",\n  \"b\": 1e999}"),
               HasSubstr("ring.json:3:8: this is no JSON (a number that no double holds)"));
   EXPECT_THAT(refusal_of("[]"), HasSubstr("ring.json: the whole file: this has to be an object"));
+}
+
+/// One of the two values would be lost without a word.
+TEST(ScheduleFile, KeysThatStandTwiceAreRefusedWithTheirPlaces) {
+  EXPECT_THAT(refusal_of("{\n  \"ranks\": 2,\n  \"ranks\": 3}"),
+              HasSubstr("ring.json:3:3: the key 'ranks' stands a second time in one object, after "
+                        "2:3"));
+  EXPECT_THAT(refusal_of(R"({"a": [{"b": "b", "c": {"b": 1}}, {"b": 2, "c": 3, "\u0062" : 4}]})"),
+              HasSubstr("ring.json:1:52: the key 'b' stands a second time in one object, after "
+                        "1:36"));
+  EXPECT_THAT(refusal_of(R"({"format": "\"format\": 1", "version": ":", "x": ["x", "x"]})"),
+              Not(HasSubstr("second time")));
 }
 
 TEST(ScheduleFile, MistakesAreRefusedWithTheirPath) {

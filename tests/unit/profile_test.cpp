@@ -231,6 +231,8 @@ TEST(Profile, BadFilesSayWhere) {
   EXPECT_THAT(
       complaint_about_profile("{\"y\": 0." + std::string(300, '0') + "1e400, \"x\": 1e400}"),
       HasSubstr("machine.json:1:321: this is no JSON"));
+  EXPECT_THAT(complaint_about_profile(replaced(good, "\"ranks\": 4", "\"ranks\": 4, \"ranks\": 5")),
+              HasSubstr("the key 'ranks' stands a second time"));
   EXPECT_THAT(complaint_about_profile("[]"), HasSubstr("expected an object"));
   EXPECT_THAT(complaint_about_profile("{}"), HasSubstr("'format' is missing"));
   EXPECT_THAT(complaint_about_profile(""), HasSubstr("capstan tune"));

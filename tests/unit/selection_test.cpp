@@ -59,6 +59,23 @@ TEST(AlgorithmRules, BadRulesAreExplained) {
   }
 }
 
+/// The last one would count, without a word.
+TEST(AlgorithmRules, ConditionsThatStandTwiceAreRefused) {
+  for (const auto& [rule, named] :
+       {std::pair{"all_reduce:0-4k 4k-1m:flat", "'4k-1m' in column 17"},
+        {"all_reduce:ranks=2 hosts=1 ranks=3:flat", "'ranks=3' in column 28"},
+        {"all_reduce:0-4k hosts=1 hosts=1:flat", "on hosts already"},
+        {"all_reduce:type=f32 type=f64:flat", "on type already"},
+        {"all_reduce:flat,memory=host memory=device:ring", "on memory already"}}) {
+    try {
+      AlgorithmRules::parse(rule);
+      ADD_FAILURE() << rule;
+    } catch (const InvalidArgument& error) {
+      EXPECT_THAT(error.what(), HasSubstr(named));
+    }
+  }
+}
+
 TEST(LinkModel, TakesCachesFromTheMachine) {
   const auto time = [](const char* machine) {
     const Machine other = Machine::from_synthetic(machine);

@@ -5,6 +5,7 @@
 
 #include "capstan/error.hpp"
 #include "core/schedule/interchange/line_and_column.hpp"
+#include "core/schedule/interchange/repeated_key.hpp"
 
 namespace capstan {
 namespace {
@@ -60,7 +61,14 @@ nlohmann::json JsonNode::parse(std::string_view text, std::string_view file,
                                       line_and_column(text, byte), why, remedy));
   };
   try {
-    return nlohmann::json::parse(text);
+    nlohmann::json value = nlohmann::json::parse(text);
+    if (const auto repeated = repeated_key(text))
+      throw InvalidArgument(
+          fmt::format("{}:{}: the key '{}' stands a second time in one object, after {}: leave one "
+                      "of the two out",
+                      file, line_and_column(text, repeated->second), repeated->name,
+                      line_and_column(text, repeated->first)));
+    return value;
   } catch (const nlohmann::json::parse_error& error) {
     refuse(error.byte == 0 ? 0 : error.byte - 1, reason_of(error.what()));
   } catch (const nlohmann::json::out_of_range& error) {

@@ -17,9 +17,10 @@ namespace capstan {
 /// the value is not what is asked for: "FILE: schedules[2].steps[7].peer: ...".
 class JsonNode {
  public:
-  /// Both are kept by reference. Throws InvalidArgument with line and column where the text is no
-  /// JSON, and says what to do: `remedy`.
+  /// Both are kept by reference.
   JsonNode(const nlohmann::json& value, std::string_view file) : value_(&value), file_(file) {}
+  /// Throws InvalidArgument with line and column where the text is no JSON, and says what to do:
+  /// `remedy`; and where a key stands twice in one object.
   static nlohmann::json parse(
       std::string_view text, std::string_view file,
       std::string_view remedy = "correct it there, or write the file anew by `capstan export`");

@@ -71,9 +71,7 @@ class RulesParser {
     const bool conditional = colon != std::string_view::npos;
     AlgorithmRules::Rule rule =
         parse_target(collective, conditional ? text.substr(colon + 1) : text);
-    if (conditional)
-      for (const std::string_view condition : split(text.substr(0, colon), ' '))
-        add_condition(rule, condition);
+    if (conditional) add_conditions(rule, split(text.substr(0, colon), ' '));
     rule.text = fmt::format("{}:{}", name_of(collective), text);
     return rule;
   }
@@ -113,6 +111,21 @@ class RulesParser {
     if (!share || *share < 1 || *share > most)
       refuse(text, fmt::format("blocks may be 1 to {} times shorter than usual", most));
     return static_cast<std::uint64_t>(*share);
+  }
+
+  /// Each name stands once, and so do the sizes, which have none: a second one would hide the
+  /// first.
+  void add_conditions(AlgorithmRules::Rule& rule,
+                      const std::vector<std::string_view>& conditions) const {
+    std::vector<std::string_view> names;
+    for (const std::string_view condition : conditions) {
+      const bool named = condition.find('=') != std::string_view::npos;
+      const std::string_view name = named ? condition.substr(0, condition.find('=')) : "the sizes";
+      if (std::ranges::find(names, name) != names.end())
+        refuse(condition, fmt::format("its rule has a condition on {} already: give one", name));
+      names.push_back(name);
+      add_condition(rule, condition);
+    }
   }
 
   void add_condition(AlgorithmRules::Rule& rule, std::string_view condition) const {

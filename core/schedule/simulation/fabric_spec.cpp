@@ -51,6 +51,9 @@ class Reader {
     const std::string key = until("=");
     const std::size_t value_begin = at_;
     const std::string value = until(",");
+    if (std::ranges::find(read_, key) != read_.end())
+      refuse(begin, fmt::format("'{}' stands here a second time: leave one of the two out", key));
+    read_.push_back(key);
     for (const RealKey& known : real_keys)
       if (key == known.name) return void(spec.*known.member = real(value, value_begin));
     for (const CountKey& known : count_keys)
@@ -105,6 +108,7 @@ class Reader {
   const std::string& text_;
   const std::vector<std::string> kinds_ = fabric_kinds();
   std::size_t at_ = 0;
+  std::vector<std::string> read_;  // properties
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <iterator>
 #include <optional>
+#include <set>
 
 #include "capstan/error.hpp"
 
@@ -51,7 +52,10 @@ class Setting {
     rest_ = text.substr(equals + 1);
   }
 
-  void apply_to(FaultPlan& plan) {
+  /// `known_keys`: the keys of the settings before.
+  void apply_to(FaultPlan& plan, std::set<std::string_view>& known_keys) {
+    const bool has_one_value = key_ != "stop" && key_ != "reset" && key_ != "death";
+    if (has_one_value && !known_keys.insert(key_).second) fail("stands there a second time");
     for (const auto& [key, value] : probabilities) {
       if (key == key_) return void(plan.*value = probability());
     }
@@ -113,9 +117,10 @@ class Setting {
 
 FaultPlan FaultPlan::parse(std::string_view text) {
   FaultPlan plan;
+  std::set<std::string_view> known_keys;
   while (!text.empty()) {
     const auto end = std::min(text.find(','), text.size());
-    Setting{text.substr(0, end)}.apply_to(plan);
+    Setting{text.substr(0, end)}.apply_to(plan, known_keys);
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   if (plan.delay > 0 && plan.delay_calls == 0)

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <set>
 
 #include "capstan/error.hpp"
 #include "core/engine/run/engine.hpp"
@@ -52,6 +53,7 @@ double number_of(const std::string& text, const std::string& option, double most
 
 /// Reads NAME=NANOSECONDS,... over `costs`.
 void read_costs(const std::string& text, RankCosts& costs) {
+  std::vector<const double*> known;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find(',', at), text.size());
     const std::string part = text.substr(at, end - at), name = part.substr(0, part.find('='));
@@ -60,6 +62,11 @@ void read_costs(const std::string& text, RankCosts& costs) {
       throw InvalidArgument(
           fmt::format("--costs '{}', column {}: expected NAME=NUMBER with one of {}", text, at + 1,
                       cost_names()));
+    if (std::ranges::find(known, cost) != known.end())
+      throw InvalidArgument(fmt::format(
+          "--costs '{}', column {}: '{}' stands here a second time: leave one of the two out", text,
+          at + 1, name));
+    known.push_back(cost);
     *cost = number_of(part.substr(name.size() + 1), "--costs " + name, most_property);
     at = end + 1;
   }
@@ -114,6 +121,7 @@ Disturbance disturbance_of(const SimulateOptions& options) {
     std::uniform_real_distribution<double> late{0, options.skew_us * 1000};
     for (std::size_t rank = 0; rank < ranks; ++rank) disturbance.late.push_back(late(random));
   }
+  std::set<int> slow;
   for (const std::string& straggler : options.stragglers) {
     const std::size_t colon = std::min(straggler.find(':'), straggler.size());
     const int rank = whole_number(straggler.substr(0, colon), "--straggler");
@@ -121,6 +129,9 @@ Disturbance disturbance_of(const SimulateOptions& options) {
       throw InvalidArgument(
           fmt::format("--straggler {}: expected RANK:FACTOR with a rank below {}, such as 3:2.5",
                       straggler, options.ranks));
+    if (!slow.insert(rank).second)
+      throw InvalidArgument(
+          fmt::format("--straggler {}: rank {} has a factor already: give one", straggler, rank));
     disturbance.slower.resize(ranks, 1);
     disturbance.slower[static_cast<std::size_t>(rank)] =
         number_of(straggler.substr(colon + 1), "--straggler " + straggler, most_slower);
