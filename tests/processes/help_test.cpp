@@ -205,6 +205,78 @@ TEST(Help, JsonMeansTheSameInEveryCommand) {
 }
 
 /// Commands that may take long show the time that is left, on a terminal, from the first step on.
+struct NumberOption {
+  std::string name, limits;  ///< "--ranks", "1 to 4096"
+};
+
+/// The options of a command whose manual page says that they take a number.
+std::vector<NumberOption> number_options(const Folder& folder, const std::string& command) {
+  auto page = folder.run("capstan help --man " + command).output;
+  page.erase(std::ranges::remove(page, '\\').begin(), page.end());
+  const std::regex option{
+      "\\.B (?:-[a-zA-Z], )*(--[a-z-]+)(?:, --[a-z-]+)* fI(?:INT|UINT|FLOAT)(?::([^\n]*))?fR"};
+  std::vector<NumberOption> found;
+  for (std::sregex_iterator at{page.begin(), page.end(), option}, end; at != end; ++at)
+    found.push_back({(*at)[1], (*at)[2]});
+  return found;
+}
+
+/// Of these values a shell tells those that a command does not refuse by naming the option.
+std::string not_refused(const Folder& folder, const std::string& command, const std::string& option,
+                        const std::vector<std::string>& values) {
+  std::string list;
+  for (const std::string& value : values) list += " '" + value + "'";
+  return folder
+      .run("for v in" + list + "; do timeout 20 capstan " + command + option +
+           "\"$v\" >out 2>&1; s=$?; [ $s = 2 ] && grep -q -e " +
+           option.substr(0, option.find('=')) + " out || echo \"'$v': $s, $(head -1 out)\"; done")
+      .output;
+}
+
+/// NaN passes every comparison, and what is out of range wraps around or never ends.
+TEST(Help, NumbersThatAreNoneAreRefusedByEveryOption) {
+  const Folder folder;
+  const std::set<std::string> limits_of_time{"--timeout", "--grace"};  // may be for ever
+  std::size_t options = 0;
+  for (const std::string command : commands())
+    for (const auto& [name, limits] : number_options(folder, command)) {
+      ++options;
+      EXPECT_NE(limits, "") << command << " " << name << " accepts anything";
+      std::vector<std::string> none{"nan", "-1", "1_0", " 1", "1k", ""};
+      if (!limits_of_time.contains(name))
+        none.insert(none.end(), {"inf", "1e300", "99999999999999999999"});
+      const std::string program = command == "run" ? "run -n 1 " : command + " ";
+      EXPECT_EQ(not_refused(folder, program, name + "=", none), "") << command << " " << name;
+    }
+  EXPECT_GT(options, 35U);
+}
+
+/// Options whose numbers have units or stand in lists read them themselves.
+TEST(Help, SizesAndListsThatAreNoneAreRefused) {
+  const Folder folder;
+  const std::vector<std::string> none{"nan", "inf", "1e300", "-1", "99999999999999999999",
+                                      " 1",  ""};
+  for (const auto& [command, option] :
+       std::vector<std::pair<std::string, std::string>>{{"perf -n 2 ", "--min-bytes="},
+                                                        {"perf -n 2 ", "--max-bytes="},
+                                                        {"perf -n 2 ", "--step="},
+                                                        {"perf -n 2 ", "--sizes="},
+                                                        {"perf broadcast -n 2 ", "--root="},
+                                                        {"explain ", "--bytes="},
+                                                        {"export all_reduce ", "--bytes="},
+                                                        {"simulate ", "--bytes="},
+                                                        {"simulate ", "--block="},
+                                                        {"tune ", "--sizes="},
+                                                        {"verify all_reduce ", "--ranks="},
+                                                        {"verify all_reduce ", "--count="},
+                                                        {"verify all_reduce ", "--hosts="},
+                                                        {"simulate ", "--costs=send="},
+                                                        {"simulate ", "--straggler=3:"},
+                                                        {"simulate ", "--fabric=flat:bandwidth="},
+                                                        {"simulate ", "--fabric=flat:radix="}})
+    EXPECT_EQ(not_refused(folder, command, option, none), "") << command << option;
+}
+
 TEST(Help, SaysOnATerminalHowMuchIsLeft) {
   const Folder folder;
   if (folder.run("script --version").status != 0) GTEST_SKIP() << "no script(1)";

@@ -66,7 +66,8 @@ TEST(Perf, RefusesOptionsThatDoNothing) {
     EXPECT_THAT(
         refused_by_perf({"barrier", option, option == std::string{"--types"} ? "f32" : "8"}),
         HasSubstr(fmt::format("{}: barrier has no buffers", option)));
-  EXPECT_THAT(refused_by_perf({"--ranks", "4097"}), HasSubstr("--ranks: Value 4097 not in range"));
+  EXPECT_THAT(refused_by_perf({"--ranks", "4097"}),
+              HasSubstr("--ranks: '4097' is not a whole number from 1 to 4096"));
   EXPECT_THAT(refused_by_perf({"--agent", "ssh {host}"}), HasSubstr("--agent: it is for other"));
   for (const char* option : {"--factor", "--types", "--ops", "--algorithm", "--root"})
     EXPECT_THAT(refused_by_perf({"--against", "gloo", option, "4"}),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "core/schedule/interchange/formats.hpp"
@@ -38,7 +39,9 @@ class GoalRank {
   void compute(const Step& step) {
     const double read = static_cast<double>(bytes_of(step.destination.length, element_).value()) *
                         step.source_count;
-    const auto nanoseconds = static_cast<std::uint64_t>(read * cost_.nanoseconds_per_byte + 0.5);
+    constexpr double most = 1e18;
+    const auto nanoseconds =
+        static_cast<std::uint64_t>(std::min(read * cost_.nanoseconds_per_byte + 0.5, most));
     if (nanoseconds > 0) statement(fmt::format("calc {}", nanoseconds));
   }
 

@@ -11,6 +11,7 @@
 #include "core/profiles/write_profile.hpp"
 #include "core/tools/cli/commands.hpp"
 #include "core/tools/cli/host_options.hpp"
+#include "core/tools/cli/numbers.hpp"
 #include "core/tools/cli/quiet.hpp"
 #include "core/tools/cli/topology/calibrate.hpp"
 #include "core/tools/launcher/complain.hpp"
@@ -119,7 +120,7 @@ void add_calibrate_command(CLI::App& app, int& status, const std::vector<std::st
   command
       ->add_option("-n,--ranks", options->ranks,
                    "Ranks to start (default: one per core of this host, or all places of --hosts)")
-      ->check(CLI::Range(2, 4096));
+      ->check(number_from(2, 4096));
   add_host_options(*command, options->where);
   add_quiet_options(*command, options->quiet, true);
   command->add_option("-o,--output", options->output,

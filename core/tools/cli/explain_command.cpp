@@ -9,6 +9,7 @@
 #include "core/tools/cli/commit.hpp"
 #include "core/tools/cli/explain/chart.hpp"
 #include "core/tools/cli/explain/report.hpp"
+#include "core/tools/cli/numbers.hpp"
 #include "core/tools/cli/options.hpp"
 #include "core/tools/cli/simulate/scenario.hpp"
 #include "core/tools/cli/sizes.hpp"
@@ -177,7 +178,7 @@ void add_explain_command(CLI::App& app, int& status, const std::vector<std::stri
   auto* ranks =
       command->add_option("-n,--ranks", options->ranks,
                           "Ranks on this host (default: one per core), or of the cluster");
-  ranks->check(CLI::Range(1, most_simulated_ranks));
+  ranks->check(number_from(1, most_simulated_ranks));
   command
       ->add_option("--hosts", options->hosts,
                    "Over several hosts like this one: 2x3 (two of three ranks each), or the host "
@@ -190,7 +191,7 @@ void add_explain_command(CLI::App& app, int& status, const std::vector<std::stri
   command->add_option("--type", options->type, "Type of the elements")->capture_default_str();
   command->add_option("--op", options->op, "Operation of reductions")->capture_default_str();
   command->add_option("--root", options->root, "Root of rooted collectives")
-      ->check(CLI::Range(0, most_simulated_ranks - 1))
+      ->check(number_from(0, most_simulated_ranks - 1))
       ->capture_default_str();
   command->add_flag("--in-order", options->in_order,
                     "The operation is not commutative: ranks keep their order");
@@ -211,7 +212,7 @@ void add_explain_command(CLI::App& app, int& status, const std::vector<std::stri
       ->check(CLI::IsMember({"memory", "direct", "bus"}));
   add_json_option(*command, options->json);
   command->add_option("--schedule", options->schedule, "Print the steps of this rank, too")
-      ->check(CLI::Range(0, most_ranks - 1));
+      ->check(number_from(0, most_ranks - 1));
   command->add_option("--svg", options->svg,
                       "Write a space-time diagram of the chosen schedule to this file");
   command->add_option("--chart", options->chart,

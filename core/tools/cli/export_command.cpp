@@ -12,12 +12,16 @@
 #include "core/schedule/interchange/formats.hpp"
 #include "core/schedule/interchange/names.hpp"
 #include "core/tools/cli/commands.hpp"
+#include "core/tools/cli/numbers.hpp"
 #include "core/tools/cli/options.hpp"
 #include "core/tools/cli/sizes.hpp"
 #include "core/tools/cli/verify_file.hpp"
 
 namespace capstan::cli {
 namespace {
+
+/// What any call takes for all its bytes is a number of nanoseconds.
+constexpr double most_nanoseconds_per_byte = 1e6;
 
 struct ExportCommand {
   std::string source;  ///< a collective, or a schedule file
@@ -127,7 +131,7 @@ constexpr const char* export_footer =
 
 void add_sizes(CLI::App& command, ExportCommand& options) {
   auto* ranks = command.add_option("--ranks,-n", options.ranks, "Number of ranks")
-                    ->check(CLI::Range(1, most_ranks))
+                    ->check(number_from(1, most_ranks))
                     ->capture_default_str();
   command
       .add_option(
@@ -139,11 +143,11 @@ void add_sizes(CLI::App& command, ExportCommand& options) {
                     .add_option("--count", options.count,
                                 "Elements: of the whole buffer (broadcast, reduce, all_reduce, "
                                 "scans) or of one rank's block; 4 per rank if left out")
-                    ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 40));
+                    ->check(number_from(std::uint64_t{0}, std::uint64_t{1} << 40));
   command.add_option("-b,--bytes", options.bytes, "Bytes of the largest buffer instead")
       ->excludes(count);
   command.add_option("--root", options.root, "The root, where there is one")
-      ->check(CLI::Range(0, most_ranks - 1))
+      ->check(number_from(0, most_ranks - 1))
       ->capture_default_str();
 }
 
@@ -167,7 +171,7 @@ void add_export_command(CLI::App& app, int& status) {
   command
       ->add_option("--ns-per-byte", options->cost.nanoseconds_per_byte,
                    "goal: nanoseconds that copies and reductions take for a byte that they read")
-      ->check(CLI::NonNegativeNumber)
+      ->check(number_from(0.0, most_nanoseconds_per_byte))
       ->capture_default_str();
   command
       ->add_option("--name", options->name,

@@ -3,10 +3,10 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <limits>
 
 #include "capstan/error.hpp"
+#include "core/tools/cli/numbers.hpp"
 #include "perf/measure/report.hpp"
 
 namespace capstan::cli {
@@ -17,11 +17,9 @@ constexpr double no_limit = std::numeric_limits<double>::infinity(), longest_mea
 
 CLI::Validator seconds(bool zero, double most = no_limit) {
   const auto check = [zero, most](const std::string& text) -> std::string {
-    double value = -1;
-    const char* const end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(text.data(), end, value);
+    const double value = text == "inf" ? no_limit : number_of<double>(text).value_or(-1);
     const bool enough = zero ? value >= 0 : value > 0;
-    if (error == std::errc{} && stop == end && enough && value <= most) return "";
+    if (enough && value <= most) return "";
     return fmt::format("'{}' is not a time in seconds{}{}, such as 60 or 0.5", text,
                        zero ? "" : " above 0",
                        most < no_limit ? fmt::format(", {} at most", most) : "");
@@ -37,6 +35,10 @@ CLI::Validator positive_seconds() {
 
 CLI::Validator seconds_to_measure() {
   return seconds(false, longest_measurement);
+}
+
+CLI::Validator seconds_to_wait() {
+  return seconds(true, longest_measurement);
 }
 
 CLI::Validator seconds_from_zero() {

@@ -12,6 +12,8 @@ namespace capstan::cli {
 CLI::Validator positive_seconds();
 CLI::Validator seconds_to_measure();
 CLI::Validator seconds_from_zero();
+/// So long one waits for something, also not at all.
+CLI::Validator seconds_to_wait();
 
 /// Adds --json: JSON is printed instead of text, and `file` is "-" then; --json=FILE writes it to a
 /// file beside the text.

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "capstan/deadline.hpp"
 #include "capstan/error.hpp"
 #include "core/bootstrap/launchers/launch.hpp"
 #include "core/schedule/selection/rules.hpp"
@@ -74,8 +75,7 @@ void prepare_machine(const PerfOptions& options, int ranks) {
 /// Starts `-n` copies of this command as ranks of a job.
 int run_all(const PerfOptions& options, int ranks, std::vector<std::string> arguments) {
   launcher::LaunchOptions all = job_of(ranks, options.where, std::move(arguments));
-  if (options.timeout > 0)
-    all.timeout = std::chrono::milliseconds{static_cast<std::int64_t>(options.timeout * 1e3)};
+  if (options.timeout > 0) all.timeout = *time_limit_of(options.timeout);
   check_cells(options, all.ranks);
   check_skew(options, {all.ranks});
   if (all.hosts.empty()) prepare_machine(options, all.ranks);  // else rank 0 does, where it runs

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <memory>
 #include <thread>
 
 #include "capstan/error.hpp"
 #include "core/tools/cli/commands.hpp"
+#include "core/tools/cli/numbers.hpp"
 #include "core/tools/cli/options.hpp"
 #include "core/tools/cli/ps/flight_record.hpp"
 #include "core/tools/cli/ps/report.hpp"
@@ -110,7 +112,7 @@ void add_ps_command(CLI::App& app, int& status) {
       "ps", "Show the jobs that run here, who waits for whom, and who keeps a job waiting");
   const auto options = std::make_shared<PsOptions>();
   command->add_option("process", options->processes, "Only the jobs of these processes")
-      ->check(CLI::PositiveNumber);
+      ->check(number_from(1, std::numeric_limits<int>::max()));
   add_json_option(*command, options->json);
   command
       ->add_option(

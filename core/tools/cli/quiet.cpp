@@ -33,7 +33,7 @@ void add_quiet_options(CLI::App& command, QuietOptions& options, bool keeps_resu
           "--patience", [&options](const double& seconds) { options.patience = seconds; },
           "How long to wait for other programs to leave the machine alone, in seconds (default: as "
           "long as measuring takes, 10 at most)")
-      ->check(seconds_from_zero());
+      ->check(seconds_to_wait());
   if (keeps_results)
     command.add_flag("--despite-load", options.accepts_load,
                      "Do not wait, and let results count although other programs run");

@@ -6,6 +6,7 @@
 #include "core/tools/cli/commands.hpp"
 #include "core/tools/cli/host_options.hpp"
 #include "core/tools/cli/mpi/door.hpp"
+#include "core/tools/cli/numbers.hpp"
 #include "core/tools/cli/options.hpp"
 #include "core/tools/launcher/daemon.hpp"
 #include "core/tools/launcher/launcher.hpp"
@@ -92,7 +93,7 @@ void add_run_command(CLI::App& app, int& status) {
   command
       ->add_option("-n,--ranks", options->launch.ranks,
                    "Number of ranks; with hosts, at most their places")
-      ->check(CLI::Range(1, 4096));
+      ->check(number_from(1, 4096));
   add_host_options(*command, options->where);
   command->add_option("--bind", options->bind, "Bind each rank to a core, or leave it free")
       ->check(CLI::IsMember({"core", "none"}))
@@ -110,10 +111,12 @@ void add_run_command(CLI::App& app, int& status) {
       ->check(seconds_from_zero());
   command->add_flag("--keep-going", options->launch.keep_going,
                     "Do not end the other ranks when one fails; the exit status still tells");
-  command->add_option(
-      "--store-port", options->launch.store_port,
-      "Port where the ranks meet; 0, and several hosts, let the system choose. Without "
-      "it, ranks of this host meet at a local socket");
+  command
+      ->add_option(
+          "--store-port", options->launch.store_port,
+          "Port where the ranks meet; 0, and several hosts, let the system choose. Without "
+          "it, ranks of this host meet at a local socket")
+      ->check(number_from(0, 65535));
   command->add_flag("--mpi", options->mpi,
                     "The program is one of MPI: the mpirun of the MPI that it links starts it, on "
                     "this host, with Capstan's collectives");

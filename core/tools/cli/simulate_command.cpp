@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+
+#include <cstdint>
+#include <limits>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
@@ -8,6 +11,7 @@
 #include "core/tools/cli/commands.hpp"
 #include "core/tools/cli/commit.hpp"
 #include "core/tools/cli/explain/question.hpp"
+#include "core/tools/cli/numbers.hpp"
 #include "core/tools/cli/options.hpp"
 #include "core/tools/cli/simulate/scenario.hpp"
 #include "perf/measure/folded.hpp"
@@ -49,21 +53,23 @@ void add_disturbances(CLI::App& command, SimulateOptions& options) {
   command
       .add_option("--skew", options.skew_us,
                   "Ranks make the call at random times of so many microseconds")
-      ->check(CLI::Range(0.0, 1e9));
-  command.add_option("--seed", options.seed, "Of these random times")->capture_default_str();
+      ->check(number_from(0.0, 1e9));
+  command.add_option("--seed", options.seed, "Of these random times")
+      ->check(number_from(std::uint64_t{0}, std::numeric_limits<std::uint64_t>::max()))
+      ->capture_default_str();
   command.add_option("--straggler", options.stragglers,
                      "RANK:FACTOR: this rank's own work takes so many times as long");
 }
 
 void add_machine(CLI::App& command, SimulateOptions& options) {
   command.add_option("-n,--ranks", options.ranks, "Ranks")
-      ->check(CLI::Range(2, most_simulated_ranks))
+      ->check(number_from(2, most_simulated_ranks))
       ->capture_default_str();
   command
       .add_option("--ranks-per-host", options.ranks_per_host,
                   "Ranks that share memory and a port (default 1, or as the file says; rail: 8, "
                   "with a port each)")
-      ->check(CLI::Range(1, most_simulated_ranks));
+      ->check(number_from(1, most_simulated_ranks));
   command.add_option("--fabric", options.fabric, "The network (default flat; see below)");
   command.add_option("--topology", options.topology,
                      "A file that describes the hosts or the cluster: Capstan's JSON, NCCL's XML "
@@ -79,10 +85,10 @@ void add_output(CLI::App& command, SimulateOptions& options) {
   command.add_option("--svg", options.svg, "Write a picture of the ranks over time to this file");
   command.add_option("--chart", options.chart, "Write all of it as an HTML page of diagrams");
   command.add_option("--links", options.links, "List so many of the busiest links")
-      ->check(CLI::Range(0, 1'000'000))
+      ->check(number_from(0, 1'000'000))
       ->capture_default_str();
   command.add_option("--path", options.path, "Show so many messages of the critical path")
-      ->check(CLI::Range(0, 1'000'000))
+      ->check(number_from(0, 1'000'000))
       ->capture_default_str();
 }
 
@@ -131,7 +137,7 @@ void add_simulate_command(CLI::App& app, int& status, const std::vector<std::str
   command->add_option("--type", options->type, "Type of the elements")->capture_default_str();
   command->add_option("--op", options->op, "Operation of reductions")->capture_default_str();
   command->add_option("--root", options->root, "Root of rooted collectives")
-      ->check(CLI::Range(0, most_simulated_ranks - 1))
+      ->check(number_from(0, most_simulated_ranks - 1))
       ->capture_default_str();
   add_machine(*command, *options);
   add_disturbances(*command, *options);

@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 
 #include <cstdint>
-#include <exception>
 #include <sstream>
 
 #include "capstan/error.hpp"
 #include "core/schedule/selection/rules.hpp"
+#include "core/tools/cli/numbers.hpp"
 
 namespace capstan::cli {
 namespace {
@@ -20,15 +20,10 @@ constexpr Bytes largest_size{std::uint64_t{1} << 40};
 }  // namespace
 
 int whole_number(const std::string& text, const char* option) {
-  std::size_t end = 0;
-  int value = -1;
-  try {
-    value = std::stoi(text, &end);
-  } catch (const std::exception&) {
-  }
-  if (value < 0 || end != text.size())
+  const auto value = number_of<int>(text);
+  if (!value || *value < 0)
     throw InvalidArgument(fmt::format("{}: '{}' is not a whole number", option, text));
-  return value;
+  return *value;
 }
 
 Bytes parse_size(const std::string& text, const char* option) {

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "core/tools/cli/commands.hpp"
+#include "core/tools/cli/numbers.hpp"
 #include "core/tools/cli/options.hpp"
 #include "core/tools/cli/topo/scene.hpp"
 #include "perf/measure/report.hpp"
@@ -73,7 +74,7 @@ void add_topo_command(CLI::App& app, int& status) {
                                      "and where ranks would run on it");
   const auto options = std::make_shared<TopoOptions>();
   command->add_option("-n,--ranks", options->ranks, "Show the placement of this many ranks")
-      ->check(CLI::Range(1, 1024));
+      ->check(number_from(1, 1024));
   add_json_option(*command, options->json);
   command->add_option("--svg", options->svg, "Draw it into this file, for a browser");
   auto* xml = command->add_option("--xml", options->xml, "Look at a machine saved by lstopo");

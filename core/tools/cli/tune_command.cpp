@@ -11,6 +11,7 @@
 #include "core/tools/cli/commands.hpp"
 #include "core/tools/cli/commit.hpp"
 #include "core/tools/cli/host_options.hpp"
+#include "core/tools/cli/numbers.hpp"
 #include "core/tools/cli/options.hpp"
 #include "core/tools/cli/quiet.hpp"
 #include "core/tools/cli/tune/chart.hpp"
@@ -218,7 +219,7 @@ void add_tune_command(CLI::App& app, int& status, const std::vector<std::string>
                    "Numbers of ranks on this host (default: one per core)")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::Range(2, 4096));
+      ->check(number_from(2, 4096));
   add_host_options(*command, options->where);
   add_quiet_options(*command, options->quiet, true);
   command->add_option("--seconds", options->seconds, "How long each cell is measured, about")

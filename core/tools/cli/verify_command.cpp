@@ -9,6 +9,7 @@
 #include "capstan/error.hpp"
 #include "core/schedule/proof/shapes.hpp"
 #include "core/tools/cli/commands.hpp"
+#include "core/tools/cli/numbers.hpp"
 #include "core/tools/cli/options.hpp"
 #include "core/tools/cli/sizes.hpp"
 #include "core/tools/cli/verify/prove_and_print.hpp"
@@ -217,11 +218,11 @@ void add_verify_command(CLI::App& app, int& status) {
   command->add_option("--count", options->counts, "Numbers of elements, or awkward ones")
       ->capture_default_str();
   command->add_option("--root", options->root, "One root only, of collectives that have one")
-      ->check(CLI::Range(0, most_ranks - 1));
+      ->check(number_from(0, most_ranks - 1));
   command->add_flag("--in-place", options->in_place_only,
                     "Only with output and input in one place");
   command->add_option("--show", options->show, "Print the steps of this rank instead")
-      ->check(CLI::Range(0, most_ranks - 1));
+      ->check(number_from(0, most_ranks - 1));
   add_json_option(*command, options->json);
   command->footer(verify_footer);
   command->callback([options, command, &status] { status = run(*command, *options); });

@@ -5,11 +5,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 #include <span>
 
 #include "capstan/error.hpp"
+#include "core/tools/cli/numbers.hpp"
 #include "core/tools/cli/sizes.hpp"
 
 namespace capstan::cli {
@@ -90,10 +90,8 @@ std::vector<int> roots_of(const PerfOptions& options, int ranks) {
   std::vector<int> roots;
   for (int root = 0; options.root == "all" && root < ranks; ++root) roots.push_back(root);
   if (!roots.empty()) return roots;
-  int root = -1;
-  const char* const end = options.root.data() + options.root.size();
-  const auto [stop, error] = std::from_chars(options.root.data(), end, root);
-  if (error != std::errc{} || stop != end || root < 0 || root >= ranks)
+  const int root = number_of<int>(options.root).value_or(-1);
+  if (root < 0 || root >= ranks)
     throw InvalidArgument(
         fmt::format("--root {}: there are {} ranks, from 0; or choose all", options.root, ranks));
   return {root};

@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "core/tools/cli/host_options.hpp"
+#include "core/tools/cli/numbers.hpp"
 #include "core/tools/cli/options.hpp"
 #include "core/tools/cli/perf/messages.hpp"
 
@@ -93,13 +94,13 @@ void add_what_to_measure(CLI::App& command, PerfOptions& options) {
                   "not under mpirun or srun. Of a list, one job after the other")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::Range(1, 4096));
+      ->check(number_from(1, 4096));
   add_host_options(command, options.where);
   add_quiet_options(command, options.quiet, false);
   command.add_option("-b,--min-bytes", options.smallest, "Smallest message")->capture_default_str();
   command.add_option("-e,--max-bytes", options.largest, "Largest message")->capture_default_str();
   command.add_option("-f,--factor", options.factor, "Factor between sizes")
-      ->check(CLI::Range(2, 1 << 20))
+      ->check(number_from(2, 1 << 20))
       ->capture_default_str();
   command.add_option("-i,--step", options.step,
                      "Bytes from one size to the next, instead of --factor");
@@ -125,19 +126,19 @@ void add_forms(CLI::App& command, PerfOptions& options) {
   command
       .add_option("-t,--threads", options.threads,
                   "So many ranks as threads of one process, instead of processes")
-      ->check(CLI::Range(1, 1024));
+      ->check(number_from(1, 1024));
   command
       .add_option("--groups", measure.groups,
                   "Divide the ranks into so many groups that make the same calls at once; times "
                   "of the slowest, bandwidths of one group")
-      ->check(CLI::Range(1, 4096))
+      ->check(number_from(1, 4096))
       ->capture_default_str();
   command.add_flag("--start", options.starts, "Call the start_ form and wait for it");
   command
       .add_option("-m,--many", measure.calls.many,
                   "So many calls under way at once, each with buffers of its own, by the start_ "
                   "forms; times are per call")
-      ->check(CLI::Range(1, 4096))
+      ->check(number_from(1, 4096))
       ->capture_default_str();
   command.add_flag("--fused", options.fuses,
                    "All buffers of --many in one all_reduce_fused; times are per buffer");
@@ -157,7 +158,7 @@ void add_forms(CLI::App& command, PerfOptions& options) {
   command
       .add_option("-u,--unalign", measure.calls.offset,
                   "Let buffers begin so many elements behind an aligned address")
-      ->check(CLI::Range(0, 4096))
+      ->check(number_from(0, 4096))
       ->capture_default_str();
 }
 
@@ -190,12 +191,12 @@ void add_how_to_measure(CLI::App& command, PerfOptions& options) {
       .add_option(
           "-w,--warmup", options.measure.warm_up,
           "Calls before each size is measured, beside those until the autotuner has decided")
-      ->check(CLI::Range(0, 1 << 20))
+      ->check(number_from(0, 1 << 20))
       ->capture_default_str();
   command
       .add_option("--rounds", options.measure.rounds,
                   "Rounds, as far as --seconds has room for them; the median of their times counts")
-      ->check(CLI::Range(1, 1000))
+      ->check(number_from(1, 1000))
       ->capture_default_str();
   command
       .add_option("--seconds", options.measure.seconds,
@@ -208,14 +209,14 @@ void add_how_to_measure(CLI::App& command, PerfOptions& options) {
       .add_option("--iterations,--iters", options.measure.iterations,
                   "Exactly so many calls in each of --rounds, instead of as many as --seconds has "
                   "room for")
-      ->check(CLI::Range(1, 1 << 30));
+      ->check(number_from(1, 1 << 30));
   command.add_flag("-F,--percentiles", options.measure.percentiles,
                    "Time each call of each rank by itself, which costs some 20 ns, and print "
                    "least, mean, percentiles and greatest over all of them");
   command
       .add_option("-W,--window", options.measure.window,
                   "Messages under way at the same time, where bandwidths are measured")
-      ->check(CLI::Range(1, 4096))
+      ->check(number_from(1, 4096))
       ->capture_default_str();
   command.add_option("-T,--timeout", options.timeout, "End the job after so many seconds")
       ->check(positive_seconds());
@@ -224,12 +225,12 @@ void add_how_to_measure(CLI::App& command, PerfOptions& options) {
       .add_option_function<int>(
           "-c,--check", [&options](const int& check) { options.measure.check = check != 0; },
           "Check results: 1, or 0 like --no-check")
-      ->check(CLI::Range(0, 1))
+      ->check(number_from(0, 1))
       ->default_str("1");
   command
       .add_option("--min-busbw", options.least_bandwidth,
                   "End with status 1 if the mean bus bandwidth of all lines is less, in GB/s")
-      ->check(CLI::NonNegativeNumber);
+      ->check(number_from(0.0, 1e9));
   add_json_option(command, options.json);
   command
       .add_option_function<std::string>(
@@ -267,7 +268,7 @@ void add_how_to_measure(CLI::App& command, PerfOptions& options) {
           "Ranks come to calls that are alone at random times within so many microseconds. The "
           "time of a rank counts from the last one on; the greatest mean counts, so that a "
           "broadcast to several ranks seems short")
-      ->check(CLI::Range(0, 10000));
+      ->check(number_from(0, 10000));
   command.add_option("--chart", options.chart,
                      "Write an HTML page of diagrams, which needs no network to be read");
   command.add_option("--trace", options.trace,

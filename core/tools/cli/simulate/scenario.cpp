@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -18,6 +17,7 @@
 #include "core/schedule/lowering/plan.hpp"
 #include "core/schedule/selection/selector.hpp"
 #include "core/tools/cli/explain/question.hpp"
+#include "core/tools/cli/numbers.hpp"
 #include "core/tools/cli/sizes.hpp"
 #include "perf/measure/progress_bar.hpp"
 
@@ -42,13 +42,10 @@ Call call_of(const SimulateOptions& options) {
 /// The work of a straggler may take so many times as long.
 constexpr double most_slower = 1e6;
 
-double number_of(const std::string& text, const std::string& option, double most) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || !(value >= 0 && value <= most))
-    throw InvalidArgument(
-        fmt::format("{}: '{}' is not a number from 0 to {:g}", option, text, most));
-  return value;
+double number_up_to(double most, const std::string& text, const std::string& option) {
+  if (const std::string why = why_no_number(text, 0.0, most); !why.empty())
+    throw InvalidArgument(fmt::format("{}: {}", option, why));
+  return *number_of<double>(text);
 }
 
 /// Reads NAME=NANOSECONDS,... over `costs`.
@@ -67,7 +64,7 @@ void read_costs(const std::string& text, RankCosts& costs) {
           "--costs '{}', column {}: '{}' stands here a second time: leave one of the two out", text,
           at + 1, name));
     known.push_back(cost);
-    *cost = number_of(part.substr(name.size() + 1), "--costs " + name, most_property);
+    *cost = number_up_to(most_property, part.substr(name.size() + 1), "--costs " + name);
     at = end + 1;
   }
 }
@@ -80,11 +77,17 @@ Hosts hosts_of(int ranks, int each) {
   return Hosts{std::move(host_of)};
 }
 
+FabricSpec fabric_of(const SimulateOptions& options) try {
+  return parse_fabric(options.fabric);
+} catch (const InvalidArgument& error) {
+  throw InvalidArgument(fmt::format("--fabric {}", error.what()));
+}
+
 /// The cluster that --topology and --fabric describe; options override the file.
 TopologyFile described(const SimulateOptions& options) {
   TopologyFile file;
   if (!options.topology.empty()) file = read_topology(options.topology);
-  if (!options.fabric.empty()) file.network = parse_fabric(options.fabric);
+  if (!options.fabric.empty()) file.network = fabric_of(options);
   if (file.network.kind == "rail" && options.topology.empty()) {
     // A GPU reads its peer over a link of its own, at what an NVLink of the fourth generation
     // gives.
@@ -134,7 +137,7 @@ Disturbance disturbance_of(const SimulateOptions& options) {
           fmt::format("--straggler {}: rank {} has a factor already: give one", straggler, rank));
     disturbance.slower.resize(ranks, 1);
     disturbance.slower[static_cast<std::size_t>(rank)] =
-        number_of(straggler.substr(colon + 1), "--straggler " + straggler, most_slower);
+        number_up_to(most_slower, straggler.substr(colon + 1), "--straggler " + straggler);
   }
   return disturbance;
 }
