@@ -61,6 +61,8 @@ struct Measurement {
   MachineState state{};                        ///< of the machine meanwhile
   std::optional<Distribution> distribution{};  ///< where it was asked for
   std::optional<Overlap> overlap{};            ///< the same
+  int cycle = 0;        ///< of several that measure all cells, from 1; 0: there is one
+  std::string ended{};  ///< the date and time of the end, where it was asked for
 
   bool steady() const { return is_steady(spread); }
   /// The source of the decision how calls run: "rule", "profile", "trials", "model" or "device".

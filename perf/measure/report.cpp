@@ -154,6 +154,7 @@ std::vector<Field> fields_of(const std::vector<Cell>& cells, const TableOptions&
                                           of_overlap("computed", "(us)", 8, &Overlap::computed),
                                           of_overlap("both", "(us)", 7, &Overlap::both)})
       fields.push_back(std::move(each));
+  if (options.timestamps) fields.push_back({{"ended", "", 19}, [](const M& m) { return m.ended; }});
   return fields;
 }
 
@@ -231,6 +232,8 @@ nlohmann::json to_json(const Measurement& m) {
                       {"wrong", m.wrong},
                       {"calls", m.calls},
                       {"settled", m.settled}};
+  if (m.cycle > 0) json["cycle"] = m.cycle;
+  if (!m.ended.empty()) json["ended"] = m.ended;
   if (m.distribution) json["single_calls"] = to_json(*m.distribution);
   if (m.overlap)
     json["overlap"] = {{"share", m.overlap->share},

@@ -33,6 +33,7 @@ struct TableOptions {
   bool both_places = false;  ///< lines tell of a cell and of the same cell in place
   bool percentiles = false;  ///< columns of Measurement::distribution
   bool overlap = false;      ///< columns of Measurement::overlap
+  bool timestamps = false;   ///< a column of Measurement::ended
 };
 
 /// Reasons to doubt a measurement: "wrong values: 5; unsteady: spread 70 %"; empty: none.

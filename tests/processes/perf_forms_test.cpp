@@ -7,12 +7,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "capstan/collective.hpp"
 #include "tests/processes/perf_commands.hpp"
 #include "tests/processes/processes.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace capstan {
 namespace {
@@ -125,8 +129,69 @@ TEST(PerfForms, MeasuresSeveralCollectivesRootsAndNumbersOfRanks) {
   EXPECT_EQ(several.status, 0) << several.output;
   for (const char* text : {"# collectives over 2 ranks", "# collectives over 3 ranks"})
     EXPECT_THAT(several.output, HasSubstr(text));
-  EXPECT_THAT(refused_by_perf({"broadcast", "-n", "2,3", "--json"}),
+  EXPECT_THAT(refused_by_perf({"broadcast", "-n", "2,3", "--chart", "page.html"}),
               HasSubstr("several documents"));
+}
+
+TEST(PerfForms, SeveralNumbersOfRanksAreOneDocument) {
+  const test::TemporaryFolder folder;
+  for (const char* collective : {"broadcast", "latency"}) {
+    const std::vector<std::string> command{
+        CAPSTAN_PROGRAM, "perf",  collective, "-n", "2,3",        "--sizes", "64",
+        "--seconds",     "0.001", "--rounds", "2",  "--patience", "0"};
+    auto printed = command, written = command;
+    printed.emplace_back("--json");
+    written.push_back("--json=" + (folder / "all.json"));
+    const json document = checked_results(run_command(printed, {{"CAPSTAN_LOG", "error"}}));
+    ASSERT_EQ(document["jobs"].size(), 2U);
+    EXPECT_EQ(document["jobs"][0]["processes"].size(), 2U);
+    EXPECT_EQ(document["jobs"][1]["processes"].size(), 3U);
+    const auto table = run_command(written, {{"CAPSTAN_LOG", "error"}});
+    EXPECT_EQ(table.status, 0) << table.output;
+    std::ifstream file{folder / "all.json"};
+    EXPECT_EQ(json::parse(file)["jobs"].size(), 2U);
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator{folder.path()}, {}), 1);
+  }
+}
+
+/// As nccl-tests' -N, -S and -M.
+TEST(PerfForms, RepeatsTheTableTellsTimesAndMemory) {
+  const json document =
+      measured({"all_reduce", "-n", "2", "--sizes", "8,64", "-N", "3", "-S", "1", "-M", "1"});
+  ASSERT_EQ(document["results"].size(), 6U);
+  EXPECT_EQ(document["results"][0]["cycle"], 1);
+  EXPECT_EQ(document["results"][5]["cycle"], 3);
+  EXPECT_EQ(document["results"][5]["bytes"], 64);
+  EXPECT_THAT(document["results"][0]["ended"].get<std::string>(),
+              ContainsRegex("^20[0-9]{2}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}$"));
+  EXPECT_GT(document["memory"]["most_resident_bytes"], 1 << 20);
+  const json usual = measured({"all_reduce", "-n", "2", "--sizes", "8", "-S", "0", "-M", "0"});
+  EXPECT_FALSE(usual["results"][0].contains("ended") || usual["results"][0].contains("cycle"));
+  EXPECT_FALSE(usual.contains("memory"));
+}
+
+/// What is measured of Capstan alone says so, with one text.
+TEST(PerfForms, ComparisonsRefuseWhatPeersDoNotHave) {
+  for (const std::vector<std::string> options : {std::vector<std::string>{"--overlap", "computing"},
+                                                 {"--groups", "2"},
+                                                 {"--off-cache"},
+                                                 {"--fused", "--many", "4"},
+                                                 {"--iterations", "4"},
+                                                 {"--cycles", "2"},
+                                                 {"--timestamps", "1"},
+                                                 {"--memory", "1"}}) {
+    std::vector<std::string> all{"--against", "gloo"};
+    all.insert(all.end(), options.begin(), options.end());
+    EXPECT_THAT(refused_by_perf(all),
+                HasSubstr(options.front() + ": not with --against, which compares whole calls"));
+  }
+  const auto threads =
+      run_command({CAPSTAN_PROGRAM, "perf", "--threads", "2", "--against", "gloo"});
+  EXPECT_EQ(threads.status, 2);
+  EXPECT_THAT(threads.output, HasSubstr("--threads: not with --against"));
+  for (const char* messages : {"latency", "bandwidth", "bidirectional", "rate"})
+    EXPECT_THAT(refused_by_perf({messages, "--against", "gloo"}),
+                HasSubstr("--against: not for messages"));
 }
 
 /// Peers make the same calls: with counts of their own, many at once, each timed.

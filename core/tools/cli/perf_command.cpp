@@ -16,6 +16,7 @@
 #include "core/tools/cli/options.hpp"
 #include "core/tools/cli/perf/cells.hpp"
 #include "core/tools/cli/perf/job.hpp"
+#include "core/tools/cli/perf/job_documents.hpp"
 #include "core/tools/cli/perf/messages.hpp"
 #include "core/tools/cli/perf/options.hpp"
 #include "core/tools/cli/perf/rank_of_job.hpp"
@@ -54,7 +55,7 @@ double seconds_of(const PerfOptions& options, int ranks) {
     return options.measure.seconds * static_cast<double>(swept_sizes(options).size());
   const std::size_t cells = cells_of(options, ranks / options.measure.groups).size();
   const bool twice = options.both_places || options.measure.beside != perf::Beside::nothing;
-  return options.measure.seconds * static_cast<double>(cells) * (twice ? 2 : 1);
+  return options.measure.seconds * static_cast<double>(cells) * options.cycles * (twice ? 2 : 1);
 }
 
 /// On a terminal, where it takes longer than one likes to wait.
@@ -123,20 +124,27 @@ int run_as_threads(const PerfOptions& options, const std::vector<std::string>& a
   });
 }
 
-/// One job for each number of ranks.
+/// One job for each number of ranks, and one document that holds theirs.
 int run_jobs(const PerfOptions& options, const std::vector<std::string>& arguments) {
-  if (options.ranks.size() > 1 && !(options.json + options.chart + options.trace).empty())
-    throw InvalidArgument(
-        "--json, --chart, --trace: several numbers of ranks are several documents: choose one");
   const std::vector<int> numbers =
       options.ranks.empty() ? std::vector<int>{default_ranks(options)} : options.ranks;
+  if (numbers.size() == 1) return run_all(options, numbers.front(), arguments);
+  if (!(options.chart + options.trace).empty())
+    throw InvalidArgument(
+        "--chart, --trace: several numbers of ranks are several documents: choose one");
+  if (options.where.given() && !options.json.empty() && options.json != "-")
+    throw InvalidArgument(
+        "--json=FILE: with --hosts and several numbers of ranks rank 0 may run on another host: "
+        "use --json, and redirect the output");
+  JobDocuments documents{options.json, arguments};
   int status = 0;
   for (const int ranks : numbers) {
-    if (ranks != numbers.front()) fmt::print("\n"), std::fflush(stdout);
-    const int job = run_all(options, ranks, arguments);
+    documents.begin();
+    const int job = run_all(options, ranks, documents.arguments());
     if (job > 1) return job;  // it has not measured
     status = std::max(status, job);
   }
+  documents.end();
   return status;
 }
 

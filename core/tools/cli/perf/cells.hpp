@@ -26,6 +26,8 @@ struct PerfOptions {
   bool in_place = false, both_places = false;
   bool starts = false, fuses = false;  ///< --start, --fused
   bool lists_ranks = false;
+  int cycles = 1;  ///< each measures all cells
+  bool timestamps = false, memory_use = false;
   perf::TableFormat format = perf::TableFormat::text;
   std::vector<std::string> sizes, against;
   std::string json, chart, trace;

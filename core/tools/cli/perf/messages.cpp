@@ -23,13 +23,13 @@ bool sends_messages(const PerfOptions& options) {
 }
 
 void check_message_options(const CLI::App& command, const PerfOptions& options) {
-  refuse_options(
-      command,
-      {"--types",     "--ops",     "--algorithm", "--root",      "--in-place", "--both-places",
-       "--buffers",   "--device",  "--skew",      "--min-busbw", "--chart",    "--trace",
-       "--against",   "--unbound", "--start",     "--fused",     "--many",     "--overlap",
-       "--off-cache", "--unalign", "--groups",    "--iterations"},
-      "not for messages, which are bytes between pairs of ranks");
+  refuse_options(command,
+                 {"--types",       "--ops",        "--algorithm", "--root",       "--in-place",
+                  "--both-places", "--buffers",    "--device",    "--skew",       "--min-busbw",
+                  "--chart",       "--trace",      "--against",   "--unbound",    "--start",
+                  "--fused",       "--many",       "--overlap",   "--off-cache",  "--unalign",
+                  "--groups",      "--iterations", "--cycles",    "--timestamps", "--memory"},
+                 "not for messages, which are bytes between pairs of ranks");
   if (options.collectives.size() > 1)
     throw InvalidArgument("messages and collectives have tables of their own: measure them apart");
   swept_sizes(options);

@@ -38,6 +38,7 @@ constexpr const char* perf_footer =
     "  capstan perf all_gather -n 4 --buffers allocated\n"
     "  capstan perf all_reduce -n 8 --device cuda\n"
     "  capstan perf messages -n 2 -b 1 -e 4M\n"
+    "  capstan perf all_reduce -n 4 -N 10 -S 1 --json=all.json\n"
     "  capstan perf all_reduce -n 2 --many 100 --sizes 4K    and with --fused\n"
     "  capstan perf all_reduce -n 2 -b 1M -e 16M --overlap computing --percentiles\n"
     "  capstan perf all -t 4 --sizes 64K --off-cache\n"
@@ -74,6 +75,15 @@ constexpr const char* perf_footer =
     "network), and the libraries and these programs must be at the same paths on all hosts.\n"
     "bound is a copy of each rank's share of the bytes, or between hosts bare sockets.\n"
     "Capstan's algorithm and protocol are printed beside lost cells, and always in JSON.";
+
+/// As nccl-tests has them: -S 1.
+void add_switch(CLI::App& command, const char* names, bool& on, const std::string& what) {
+  command
+      .add_option_function<int>(
+          names, [&on](const int& value) { on = value != 0; }, what + ": 1; 0: do not")
+      ->check(number_from(0, 1))
+      ->default_str("0");
+}
 
 void add_what_to_measure(CLI::App& command, PerfOptions& options) {
   auto names = collective_names();
@@ -199,6 +209,11 @@ void add_how_to_measure(CLI::App& command, PerfOptions& options) {
       ->check(number_from(1, 1000))
       ->capture_default_str();
   command
+      .add_option("-N,--cycles", options.cycles,
+                  "Measure all lines so many times, one cycle after the other, and print each")
+      ->check(number_from(1, 1 << 20))
+      ->capture_default_str();
+  command
       .add_option("--seconds", options.measure.seconds,
                   "How long each size is measured, about; before that, calls run until the "
                   "autotuner has decided, for eight times as long at most. With --against so "
@@ -243,6 +258,10 @@ void add_how_to_measure(CLI::App& command, PerfOptions& options) {
           "The table as text, csv or markdown")
       ->check(CLI::IsMember({"text", "csv", "markdown"}))
       ->default_str("text");
+  add_switch(command, "-S,--timestamps", options.timestamps,
+             "Say beside each line when it was measured, in UTC");
+  add_switch(command, "-M,--memory", options.memory_use,
+             "Say at the end how much memory the largest process has had resident");
   command.add_flag("--list-ranks", options.lists_ranks,
                    "Print the host, process, core and device of each rank; JSON always has them");
   command

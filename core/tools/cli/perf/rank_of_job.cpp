@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/tools/cli/perf/rank_of_job.hpp"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 
 #include "core/tools/cli/commit.hpp"
 #include "core/tools/cli/options.hpp"
@@ -20,6 +22,12 @@ perf::MeasureOptions measure_options(const PerfOptions& options, const Launch& l
   perf::MeasureOptions measure = options.measure;
   measure.device_number = std::max(launch.local_rank, 0);
   return measure;
+}
+
+/// A line for people: in tables for programs, lines of cycles follow one another.
+void print_cycle(const PerfOptions& options, int cycle) {
+  if (options.format == perf::TableFormat::text)
+    print_comment(options.format, fmt::format("# cycle {} of {}\n", cycle, options.cycles));
 }
 
 }  // namespace
@@ -38,7 +46,8 @@ RankOfJob::RankOfJob(const PerfOptions& options, const Launch& launch,
                         .width = perf::line_width(),
                         .both_places = options.both_places,
                         .percentiles = options.measure.percentiles,
-                        .overlap = options.measure.beside != perf::Beside::nothing}),
+                        .overlap = options.measure.beside != perf::Beside::nothing,
+                        .timestamps = options.timestamps}),
       bench_(world_, largest_of(options), measure_options(options, launch)) {}
 
 int RankOfJob::run() {
@@ -47,6 +56,7 @@ int RankOfJob::run() {
       world_, options_.measure.vendor.empty() ? -1 : std::max(launch_.local_rank, 0));
   if (table_) print_head(processes);
   measure_all();
+  if (options_.memory_use) memory_use_ = perf::measure_memory_use(world_);
   const MachineState state = perf::state_since(world_, before);
   if (table_) print_end(state);
   write_trace();
@@ -81,14 +91,18 @@ void RankOfJob::print_head(const std::vector<perf::ProcessOfRank>& processes) co
 
 /// Each cell, or with --both-places each cell and then the same in place.
 void RankOfJob::measure_all() {
-  perf::ProgressBar progress{cells_.size(), prints_};
-  for (std::size_t i = 0; i < cells_.size(); ++i) {
+  const std::size_t lines = cells_.size() * static_cast<std::size_t>(options_.cycles);
+  perf::ProgressBar progress{lines, prints_};
+  for (std::size_t i = 0; i < lines; ++i) {
+    const perf::Cell& cell = cells_[i % cells_.size()];
+    const int cycle = static_cast<int>(i / cells_.size()) + 1;
+    if (table_ && i % cells_.size() == 0 && i > 0) print_cycle(options_, cycle);
     progress.show("measuring");
-    std::vector<perf::Measurement> places{bench_.measure(cells_[i])};
-    if (options_.both_places && perf::may_be_in_place(cells_[i].collective)) {
-      perf::Cell in_place = cells_[i];
+    std::vector<perf::Measurement> places{measure(cell, cycle)};
+    if (options_.both_places && perf::may_be_in_place(cell.collective)) {
+      perf::Cell in_place = cell;
       in_place.in_place = true;
-      places.push_back(bench_.measure(in_place));
+      places.push_back(measure(in_place, cycle));
     }
     for (const perf::Measurement& each : places) wrong_ += each.wrong;
     progress.step();
@@ -97,14 +111,23 @@ void RankOfJob::measure_all() {
   }
 }
 
+perf::Measurement RankOfJob::measure(const perf::Cell& cell, int cycle) {
+  perf::Measurement measured = bench_.measure(cell);
+  if (options_.cycles > 1) measured.cycle = cycle;
+  if (options_.timestamps)
+    measured.ended = fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::gmtime(std::time(nullptr)));
+  return measured;
+}
+
 void RankOfJob::print_end(const MachineState& state) const {
   std::string text = options_.format == perf::TableFormat::markdown ? "\n" : "";
   if (!options_.measure.vendor.empty())
     text += fmt::format("# by {}\n", measurements_.back().explanation);
   print_comment(
       options_.format,
-      text + fmt::format("{}# mean busbw: {:.2f} GB/s\n# machine: {}\n# wrong values: {}\n",
-                         to_line(start_up_), mean_bus_bandwidth(), state.text(), wrong_));
+      text + fmt::format("{}{}# mean busbw: {:.2f} GB/s\n# machine: {}\n# wrong values: {}\n",
+                         to_line(start_up_), memory_use_ ? to_line(*memory_use_) : "",
+                         mean_bus_bandwidth(), state.text(), wrong_));
 }
 
 /// As nccl-tests sums up: the mean over all lines.
@@ -128,16 +151,18 @@ void RankOfJob::write_documents(const MachineState& state,
   report::Facts origin = report::origin(arguments_, build_commit());
   auto results = nlohmann::json::array();
   for (const perf::Measurement& each : measurements_) results.push_back(to_json(each));
-  write_json(options_.json, {{"format", perf::results_format},
-                             {"command", "perf"},
-                             {"origin", report::to_json(origin)},
-                             {"machine", perf::to_json(state)},
-                             {"launcher", launch_.launcher},
-                             {"processes", perf::to_json(processes)},
-                             {"skew_us", options_.measure.skew / std::chrono::microseconds{1}},
-                             {"conditions", conditions_of(options_.measure)},
-                             {"start_up", to_json(start_up_)},
-                             {"results", results}});
+  nlohmann::json document{{"format", perf::results_format},
+                          {"command", "perf"},
+                          {"origin", report::to_json(origin)},
+                          {"machine", perf::to_json(state)},
+                          {"launcher", launch_.launcher},
+                          {"processes", perf::to_json(processes)},
+                          {"skew_us", options_.measure.skew / std::chrono::microseconds{1}},
+                          {"conditions", conditions_of(options_.measure)},
+                          {"start_up", to_json(start_up_)},
+                          {"results", results}};
+  if (memory_use_) document["memory"] = to_json(*memory_use_);
+  write_json(options_.json, document);
   if (options_.chart.empty()) return;
   origin.emplace_back("meanwhile", state.text());
   perf::write_document(options_.chart, chart_page(measurements_, origin));

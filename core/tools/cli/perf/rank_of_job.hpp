@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/bootstrap/launchers/launch.hpp"
 #include "core/tools/cli/perf/cells.hpp"
+#include "perf/measure/memory_use.hpp"
 #include "perf/measure/processes.hpp"
 #include "perf/measure/report.hpp"
 #include "perf/measure/start_up.hpp"
@@ -28,6 +30,7 @@ class RankOfJob {
   std::string ranks() const;
   void print_head(const std::vector<perf::ProcessOfRank>& processes) const;
   void measure_all();
+  perf::Measurement measure(const perf::Cell& cell, int cycle);
   void print_end(const MachineState& state) const;
   void write_documents(const MachineState& state,
                        const std::vector<perf::ProcessOfRank>& processes) const;
@@ -44,6 +47,7 @@ class RankOfJob {
   const perf::MeasurementsTable columns_;
   perf::Bench bench_;
   std::vector<perf::Measurement> measurements_;
+  std::optional<perf::MemoryUse> memory_use_;
   std::uint64_t wrong_ = 0;
 };
 

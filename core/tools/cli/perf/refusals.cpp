@@ -47,11 +47,12 @@ void check_fused(const CLI::App& command, const PerfOptions& options) {
 void refuse_against(const CLI::App& command) {
   refuse_options(
       command,
-      {"--factor",   "--step",        "--types",    "--ops",     "--algorithm",  "--root",
-       "--in-place", "--both-places", "--warmup",   "--format",  "--list-ranks", "--trace",
-       "--fused",    "--overlap",     "--groups",   "--threads", "--iterations", "--unalign",
-       "--timeout",  "--min-busbw",   "--off-cache"},
-      "not with --against, which compares f32, sums, root 0 and defaults");
+      {"--factor",   "--step",        "--types",     "--ops",     "--algorithm",  "--root",
+       "--in-place", "--both-places", "--warmup",    "--format",  "--list-ranks", "--trace",
+       "--fused",    "--overlap",     "--groups",    "--threads", "--iterations", "--unalign",
+       "--timeout",  "--min-busbw",   "--off-cache", "--cycles",  "--timestamps", "--memory"},
+      "not with --against, which compares whole calls of processes, f32, sums and root 0: leave it "
+      "out, or measure Capstan alone");
 }
 
 }  // namespace
@@ -60,7 +61,8 @@ void choose_form(PerfOptions& options) {
   perf::MeasureOptions& measure = options.measure;
   const bool started =
       options.starts || measure.calls.many > 1 || measure.beside != perf::Beside::nothing;
-  if (started && measure.buffers != perf::Buffers::device) measure.calls.form = perf::Calling::started;
+  if (started && measure.buffers != perf::Buffers::device)
+    measure.calls.form = perf::Calling::started;
   if (!options.fuses) return;
   measure.calls.form = perf::Calling::fused;
   options.in_place = true;
