@@ -143,6 +143,38 @@ TEST(Blame, RanksThatWaitForEachOtherAreAllNamed) {
   });
 }
 
+/// Nobody else can send it, and no other rank is to blame.
+TEST(Blame, ARankThatReceivesFromItselfIsNamed) {
+  std::latch told{3};
+  on_threads(3, impatient(), [&](Communicator& world) {
+    world.barrier();
+    int number = 0;
+    const auto wait = [&] {
+      if (world.rank() == 2) return static_cast<void>(world.probe(2, 5));
+      world.receive(std::span{&number, 1}, 1, 5);  // of rank 1 itself, or of one that waits for it
+    };
+    const Told error = told_by(wait);
+    told.arrive_and_wait();
+    EXPECT_EQ(error.kind, "TimedOut");
+    expect_blame(error, {world.rank() == 2 ? 2 : 1});
+    if (world.rank() == 0) return;  // rank 1 may have given up before
+    EXPECT_THAT(
+        error.text,
+        AllOf(HasSubstr("waits for itself, in a receive with tag 5, and has sent itself no such"),
+              HasSubstr("send the message before the receive waits")));
+  });
+}
+
+TEST(Blame, ARankAloneThatReceivesFromItselfIsNamed) {
+  on_threads(1, impatient(), [&](Communicator& world) {
+    int number = 0;
+    const Told error = told_by([&] { world.receive(std::span{&number, 1}, 0, 5); });
+    EXPECT_EQ(error.kind, "TimedOut");
+    expect_blame(error, {0});
+    EXPECT_EQ(told_by([&] { world.probe(0, 5); }).kind, "TimedOut");
+  });
+}
+
 /// A rank that acts after its own wait has failed may end the waits of others.
 TEST(Blame, WhoLeavesAfterAVainWaitIsNotBlamed) {
   std::latch told{2};

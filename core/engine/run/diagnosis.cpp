@@ -36,6 +36,11 @@ std::string omission(const Suspect& suspect, const std::string& waiter) {
   return "does not do what others wait for";
 }
 
+/// In a receive from itself.
+bool waits_for_itself(Rank rank, const RankView& view) {
+  return std::ranges::find(view.wait.peers, rank) != view.wait.peers.end();
+}
+
 std::string waiters_of(const Suspect& suspect) {
   const std::size_t count = suspect.waiters.size();
   return fmt::format("{} wait{} for it, {}{}",
@@ -83,6 +88,9 @@ std::string Diagnosis::verdict_on(const Suspect& suspect) const {
           "and it {}; {}",
           who, what, waiters_of(suspect));
     case State::waiting:
+      if (waits_for_itself(suspect.rank, view))
+        return fmt::format("{} waits for itself, in {}, and has sent itself no such message", who,
+                           to_string(view.wait));
       return fmt::format("{} waits for itself by way of others, in {}", who, to_string(view.wait));
     case State::left:
     case State::dead:
@@ -113,8 +121,12 @@ std::string Diagnosis::advice() const {
     case State::silent:
       return "see whether it is stopped and whether its host can be reached, or raise "
              "CAPSTAN_TIMEOUT";
-    case State::waiting:
-      return "these ranks wait for each other: make the order of their calls fit";
+    case State::waiting: {
+      const Rank first = graph_.suspects().front().rank;
+      return waits_for_itself(first, graph_.view(first))
+                 ? "send the message before the receive waits, or receive from another rank"
+                 : "these ranks wait for each other: make the order of their calls fit";
+    }
     case State::left:
     case State::dead:
       break;

@@ -180,6 +180,7 @@ Wait Engine::message_wait(const Messages::MessageTransfer& transfer, int peer,
       .group_size = names_.of_group().empty() ? 0 : static_cast<std::uint32_t>(ranks_)};
   for (const Rank other : peers_.others())
     if (wait.any || other == Rank{peer}) wait.peers.push_back(world_rank(other));
+  if (Rank{peer} == self_) wait.peers.push_back(world_rank(self_));
   std::ranges::sort(wait.peers);
   wait.peer_count = static_cast<int>(wait.peers.size());
   return wait;
