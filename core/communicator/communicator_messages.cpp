@@ -23,6 +23,7 @@ void check(const Message& message, int rank) {
     throw InvalidArgument(fmt::format("rank {}: {}: {}", rank, call, text));
   };
   if (message.tensor) require_reachable(rank, call, *message.tensor);
+  if (message.tensor && !message.sends) require_writable(rank, call, *message.tensor);
   if (message.allocate && (message.sends || message.data || message.count > Elements{0}))
     refuse("a message that gets its memory when it is received has none before");
   if (static_cast<std::size_t>(message.type) >= all_data_types().size())

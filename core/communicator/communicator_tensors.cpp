@@ -61,6 +61,7 @@ Communicator::Prepared Communicator::prepare_fused(const TensorRequest& request)
   const void* device = nullptr;  // a buffer on one
   for (const TensorView& tensor : request.inputs) {
     require_reachable(rank(), call, tensor);
+    require_writable(rank(), call, tensor);
     total = add_sizes(rank(), call, total, bytes_of(tensor));
     if (!device && tensor.count() > Elements{0} && on_device(tensor.data)) device = tensor.data;
   }

@@ -65,8 +65,8 @@ class TensorChecker {
     if (request_.inputs.size() != 1) return {};
     check_root();
     TensorCall call{.in_place = request_.outputs.empty()};
-    if (uses_input()) call.input = reachable(request_.inputs.front());
-    if (!call.in_place && uses_output()) call.output = reachable(request_.outputs.front());
+    if (uses_input()) call.input = reachable(request_.inputs.front(), call.in_place);
+    if (!call.in_place && uses_output()) call.output = reachable(request_.outputs.front(), true);
     if (has_blocks(collective_))
       set_blocks(call);
     else
@@ -117,8 +117,9 @@ class TensorChecker {
     return !root_only || is_root();
   }
 
-  TensorSide reachable(const TensorView& tensor) const {
+  TensorSide reachable(const TensorView& tensor, bool is_written) const {
     require_reachable(rank_, name_of(collective_), tensor);
+    if (is_written) require_writable(rank_, name_of(collective_), tensor);
     return {tensor, request_.dimension, {}};
   }
 
@@ -262,6 +263,15 @@ void require_reachable(int rank, std::string_view call, const TensorView& tensor
       "rank {}: {}: the tensor {} is on device {}:{}, which this process has no driver for: load "
       "CUDA or HIP before the communicator is made, or pass a tensor in host memory",
       rank, call, to_string(tensor), static_cast<int>(type), tensor.device.index));
+}
+
+void require_writable(int rank, std::string_view call, const TensorView& tensor) {
+  if (tensor.overlaps_itself())
+    throw InvalidArgument(
+        fmt::format("rank {}: {}: elements of the tensor {}, which is written, share memory (a "
+                    "stride of 0, or windows that overlap), so a result for each has no place: "
+                    "pass memory of its own for each",
+                    rank, call, to_string(tensor)));
 }
 
 TensorCall check(const TensorRequest& request, int rank, int ranks) {

@@ -49,5 +49,7 @@ TensorCall check(const TensorRequest& request, int rank, int ranks);
 
 /// The same for a tensor of a message or of a call of several.
 void require_reachable(int rank, std::string_view call, const TensorView& tensor);
+/// Refuses a reachable one whose elements have no memory of their own each, as it is written.
+void require_writable(int rank, std::string_view call, const TensorView& tensor);
 
 }  // namespace capstan

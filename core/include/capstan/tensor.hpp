@@ -80,6 +80,10 @@ struct TensorView {
   Elements count() const;
   /// Whether the elements lie one after another, in order.
   bool is_dense() const;
+  /// Whether two indices mean one element (a stride of 0, windows that overlap), so that a result
+  /// for each would have no place. Takes the places of more than 2^24 elements whose strides
+  /// interleave for equal.
+  bool overlaps_itself() const;
   /// Elements `first` .. `first + length - 1` along a dimension.
   TensorView slice(int dimension, std::int64_t first, std::int64_t length) const;
 
@@ -100,4 +104,4 @@ using CopyRun = std::function<void(void* to, const void* from, std::size_t bytes
 void copy(const TensorView& to, const TensorView& from, const CopyRun& copy_run);
 void copy(const TensorView& to, const TensorView& from);
 
-}  // namespace capstan
+}  // namespace CAPSTAN_EXPORT capstan

@@ -34,7 +34,8 @@ namespace CAPSTAN_EXPORT capstan {
 /// or gather, but at the root) are not looked at. Input and output have one type. Numbers of
 /// tensors other than these, null memory of tensors that have elements, and shapes that do not fit
 /// are refused with InvalidArgument before anything is sent. Tensors may have strides: those that
-/// do not lie as they travel are packed and unpacked. The memory stays the caller's until the call
+/// do not lie as they travel are packed and unpacked; what is written has its own memory for each
+/// element. The memory stays the caller's until the call
 /// has ended; the request itself may go at once.
 struct TensorRequest {
   Collective collective = Collective::all_reduce;

@@ -185,6 +185,19 @@ static void operations(void) {
   REFUSED(capstan_run_tensors(world, &tensors)); /* no shape */
   tensor.dimensions = -1;
   REFUSED(capstan_run_tensors(world, &tensors));
+  const int64_t square[2] = {1, 2}, none[2] = {0, 0};
+  capstan_tensor repeated = {
+      .data = data, .type = CAPSTAN_I32, .dimensions = 2, .shape = square, .strides = none};
+  capstan_tensor plain = {.data = data + 2, .type = CAPSTAN_I32, .dimensions = 2, .shape = square};
+  tensors.inputs = &plain;
+  tensors.outputs = &repeated;
+  tensors.output_count = 1;
+  REFUSED(capstan_run_tensors(world, &tensors)); /* two results for one element */
+  tensors.outputs = &plain;
+  tensors.inputs = &repeated;
+  OK(capstan_run_tensors(world, &tensors));
+  tensors.inputs = &tensor;
+  tensors.output_count = 0;
   tensors.collective = CAPSTAN_BARRIER;
   tensor.dimensions = 0;
   CHECK(capstan_run_tensors(world, &tensors) == CAPSTAN_NOT_SUPPORTED);
