@@ -221,7 +221,7 @@ std::vector<NumberOption> number_options(const Folder& folder, const std::string
   return found;
 }
 
-/// Of these values a shell tells those that a command does not refuse by naming the option.
+/// A shell tells those of these values that a command does not refuse by naming the option.
 std::string not_refused(const Folder& folder, const std::string& command, const std::string& option,
                         const std::vector<std::string>& values) {
   std::string list;

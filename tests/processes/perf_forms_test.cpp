@@ -170,7 +170,7 @@ TEST(PerfForms, RepeatsTheTableTellsTimesAndMemory) {
   EXPECT_FALSE(usual.contains("memory"));
 }
 
-/// What is measured of Capstan alone says so, with one text.
+/// Options of measurements of Capstan alone are refused with one text.
 TEST(PerfForms, ComparisonsRefuseWhatPeersDoNotHave) {
   for (const std::vector<std::string> options : {std::vector<std::string>{"--overlap", "computing"},
                                                  {"--groups", "2"},

@@ -132,7 +132,7 @@ TEST(Simulate, SaysWhatToDoWhereAllCandidatesHaveTooManySteps) {
   }
 }
 
-/// What ranks would run, as CAPSTAN_SCHEDULES and CAPSTAN_ALGORITHM say.
+/// As ranks would run it by CAPSTAN_SCHEDULES and CAPSTAN_ALGORITHM.
 TEST(Simulate, KnowsAddedSchedulesAndRules) {
   const Folder folder;
   folder.run("capstan export all_reduce -a ring -n 8 --name mine -o mine.json");

@@ -5,11 +5,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <limits>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "capstan/custom_algorithm.hpp"
 #include "tests/ranks/refusals.hpp"
 #include "tests/ranks/thread_world.hpp"
 
@@ -89,6 +92,19 @@ std::vector<std::pair<std::string, TensorView>> absurd_tensors(void* memory) {
   add("has 1 strides", [](auto& tensor) { tensor.strides = {1}; });
   add("no driver", [](auto& tensor) { tensor.device.type = static_cast<DeviceType>(99); });
   return tensors;
+}
+
+/// They would fill the memory, or wait for ranks that cannot be.
+TEST(Arguments, AbsurdNumbersOfRanksAreRefused) {
+  constexpr int most = std::numeric_limits<int>::max();
+  for (const int ranks : {-1, 0, 1025, most})
+    EXPECT_THROW(std::ignore = Communicator::local_world(ranks), InvalidArgument) << ranks;
+  const CustomAlgorithm nothing{"of_absurdly_many", Collective::all_reduce,
+                                [](const Group& group, const Shape& shape) {
+                                  return ScheduleBuilder{group, shape.count, shape.count}.build();
+                                }};
+  for (const int ranks : {0, 1025, most})
+    EXPECT_THROW(add_algorithm(nothing, std::array{ranks}), InvalidArgument) << ranks;
 }
 
 TEST(Arguments, AbsurdTensorsAreRefused) {

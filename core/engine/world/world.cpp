@@ -303,8 +303,9 @@ void check_times(const Settings& settings) {
 
 std::vector<Member> make_thread_world(int ranks, const Settings& settings) {
   check_times(settings);
-  if (ranks < 1)
-    throw InvalidArgument(fmt::format("a local world of {} ranks: it needs at least one", ranks));
+  constexpr int most = 1024;  // what they map of each other grows by the square
+  if (ranks < 1 || ranks > most)
+    throw InvalidArgument(fmt::format("a world of {} threads: 1 to {} are possible", ranks, most));
   const Machine machine = Machine::discover();
   const std::size_t processors = own_processors().count();
   const bool oversubscribed = processors < static_cast<std::size_t>(ranks);

@@ -58,7 +58,8 @@ struct CustomAlgorithm {
 /// up to 16 ranks (of more the first and the last), in long calls that are cut into blocks, with
 /// the programs that it is lowered to. So most mistakes are found at once; calls of other sizes are
 /// proven before they first run, and throw AlgorithmRefused then. Thread-safe. Throws
-/// AlgorithmRefused, and InvalidArgument when the name is taken or a number of ranks is below 1.
+/// AlgorithmRefused, and InvalidArgument when the name is taken or a number of ranks is not from 1
+/// to 1024.
 void add_algorithm(CustomAlgorithm algorithm, std::span<const int> ranks = {});
 
 /// Adds the schedules of a file (docs/schedule-files.md), or of all files *.json of a folder;

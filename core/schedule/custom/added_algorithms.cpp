@@ -114,6 +114,8 @@ struct Sizes {
 /// The work of the early proof, which finds most mistakes when an algorithm is added or first
 /// named. ProvenPlans proves the rest before it runs.
 constexpr std::uint64_t early_work = 1'000'000'000;
+/// Among more ranks no algorithm can be proven so early: its schedules alone fill the memory.
+constexpr int most_proven_early = 1024;
 /// A file whose schedules take more than that is refused.
 constexpr std::uint64_t most_work_of_files = 3 * early_work;
 
@@ -300,8 +302,10 @@ AddedAlgorithms::Instance AddedAlgorithms::prove(const Entry& entry, const Hosts
                                   .build = nullptr,
                                   .max_ranks = std::numeric_limits<int>::max()}};
   const int ranks = hosts.ranks();
-  Sizes sizes{.shapes = proven_shapes(entry.collective, ranks),
-              .streams = {ProvenStreams::of(entry.collective, ranks)}};
+  Sizes sizes;
+  if (ranks <= most_proven_early)
+    sizes = {.shapes = proven_shapes(entry.collective, ranks),
+             .streams = {ProvenStreams::of(entry.collective, ranks)}};
   if (entry.function.build) {
     instance.source = std::make_unique<SchedulesOfFunction>(entry.function);
   } else {
@@ -323,8 +327,9 @@ AddedAlgorithms::Instance AddedAlgorithms::prove(const Entry& entry, const Hosts
   instance.algorithm.source = instance.source.get();
   proof::Budget budget{early_work};
   try {
-    if (ranks > 1) prove_promises(instance.algorithm, hosts, sizes, budget);  // a rank alone copies
-  } catch (const proof::TooMuchWork&) {  // its plans are proven
+    if (ranks > 1 && ranks <= most_proven_early)
+      prove_promises(instance.algorithm, hosts, sizes, budget);  // a rank alone copies
+  } catch (const proof::TooMuchWork&) {                          // its plans are proven
   }
   return instance;
 }
@@ -367,10 +372,11 @@ void add_algorithm(CustomAlgorithm algorithm, std::span<const int> ranks) {
   const Collective collective = algorithm.collective;
   const std::string name = algorithm.name;
   for (const int each : ranks)
-    if (each < 1)
-      throw InvalidArgument(fmt::format(
-          "the algorithm '{}' cannot be proven for {} ranks: pass numbers of at least 1 in `ranks`",
-          name, each));
+    if (each < 1 || each > most_proven_early)
+      throw InvalidArgument(
+          fmt::format("the algorithm '{}' cannot be proven for {} ranks: pass numbers from 1 to {} "
+                      "in `ranks`",
+                      name, each, most_proven_early));
   added.add(std::move(algorithm));
   for (const int each : ranks) added.find(collective, name, Hosts{each});
 }

@@ -34,7 +34,7 @@ class AddedAlgorithms {
   /// Throws InvalidArgument for a name that nobody knows. Proves nothing, and gives null for one
   /// that was added.
   const Algorithm* check_name(Collective collective, std::string_view name);
-  /// Of all that were added, in rising order.
+  /// The names of all that were added, in rising order.
   std::vector<std::string> names(Collective collective);
 
  private:

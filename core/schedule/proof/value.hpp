@@ -62,7 +62,7 @@ class Values {
  private:
   /// A contribution, or the terms of one step's sum. Equal ones have equal numbers.
   using SumId = std::uint32_t;
-  /// What is known of a value without looking at its terms: a sum of many sources has as many
+  /// The facts of a value without a look at its terms: a sum of many sources has as many
   /// values before it.
   struct Content {
     ValueId left = nothing, right = nothing;  // the values that were added; neither: no sum

@@ -20,7 +20,7 @@
 namespace capstan::cli {
 namespace {
 
-/// What any call takes for all its bytes is a number of nanoseconds.
+/// With it the time of any call for all its bytes is a number of nanoseconds.
 constexpr double most_nanoseconds_per_byte = 1e6;
 
 struct ExportCommand {

@@ -57,6 +57,7 @@ static void null_handles(void) {
   REFUSED(capstan_join(NULL, 0, 1, NULL, &made));
   REFUSED(capstan_local_world(1, NULL, NULL));
   REFUSED(capstan_local_world(0, NULL, &made));
+  REFUSED(capstan_local_world(INT32_MAX, NULL, &made));
   REFUSED(capstan_from_environment(NULL, NULL));
   REFUSED(capstan_answer(NULL, data, 1));
   REFUSED(capstan_explain(world, NULL, CAPSTAN_TEXT, &text));

@@ -157,6 +157,13 @@ def test_a_mismatch_is_an_error_on_all_ranks():
         assert "2 x f32" in text and "3 x f32" in text
 
 
+def test_worlds_of_absurdly_many_ranks_are_refused():
+    for make in (cs.local_world, lambda ranks: cs.run_local(lambda comm: None, ranks)):
+        for ranks in (0, 1025, 2**31 - 1):
+            with pytest.raises(cs.InvalidArgument, match="1 to 1024 are possible"):
+                make(ranks)
+
+
 def test_a_peer_that_leaves_is_named():
     def call(comm):
         if comm.rank == 1:
