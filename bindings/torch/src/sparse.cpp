@@ -114,7 +114,7 @@ void Group::start_sparse_all_reduce(Handle& handle, const at::Tensor& tensor,
     values.push_back(shape[0] * block);
   }
   const Gather of_places{own._indices().contiguous(), places};
-  const Gather of_values{own._values().contiguous(), values};
+  const Gather of_values{resolved(own._values()).contiguous(), values};
   start(handle, of_places.request());
   start(handle, of_values.request());
   const bool averages = static_cast<c10d::ReduceOp::RedOpType>(op) == c10d::ReduceOp::AVG;

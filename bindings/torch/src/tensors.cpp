@@ -141,6 +141,10 @@ void check_reachable(const at::Tensor& tensor) {
         "tensor.to_dense() or tensor.dequantize()");
 }
 
+at::Tensor resolved(const at::Tensor& tensor) {
+  return tensor.resolve_conj().resolve_neg();
+}
+
 at::Tensor& only(std::vector<at::Tensor>& tensors, const char* call) {
   if (tensors.size() != 1)
     refuse(fmt::format("{} takes one tensor per rank, not {}", call, tensors.size()));
@@ -164,15 +168,16 @@ at::ScalarType Tensors::type_of(const at::Tensor& tensor) const {
   return widens_ && is_short(type) ? at::kInt : type;
 }
 
-/// As it is, without a copy.
+/// As it is, without a copy: its memory holds what it shows.
 bool Tensors::takes_part(const at::Tensor& tensor) const {
-  return tensor.is_contiguous() && type_of(tensor) == tensor.scalar_type();
+  return tensor.is_contiguous() && type_of(tensor) == tensor.scalar_type() && !tensor.is_neg() &&
+         !tensor.is_conj();
 }
 
 at::Tensor Tensors::input(const at::Tensor& tensor) {
   check_reachable(tensor);
   const at::NoGradGuard no_gradients;
-  return kept(tensor.to(type_of(tensor)).contiguous());
+  return kept(resolved(tensor).to(type_of(tensor)).contiguous());
 }
 
 at::Tensor Tensors::output(const at::Tensor& tensor) {
@@ -196,7 +201,7 @@ at::Tensor Tensors::inputs(const std::vector<at::Tensor>& tensors) {
   for (const at::Tensor& tensor : tensors) {
     check_reachable(tensor);
     check_same_type(tensors.front(), tensor, "a list of inputs");
-    flat.push_back(tensor.reshape({-1}).to(type_of(tensor)));
+    flat.push_back(resolved(tensor).reshape({-1}).to(type_of(tensor)));
   }
   return kept(at::cat(flat));
 }

@@ -31,6 +31,9 @@ Reducer reducer_of(const c10d::ReduceOp& op, at::ScalarType type);
 at::Tensor& only(std::vector<at::Tensor>& tensors, const char* call);
 /// Refuses what Capstan cannot reach: tensors on other devices, sparse and quantized ones.
 void check_reachable(const at::Tensor& tensor);
+/// A tensor whose memory holds the values that it shows: PyTorch negates and conjugates some only
+/// when it reads them.
+at::Tensor resolved(const at::Tensor& tensor);
 /// Refuses tensors of different types.
 void check_same_type(const at::Tensor& a, const at::Tensor& b, const char* call);
 

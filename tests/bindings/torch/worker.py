@@ -14,11 +14,12 @@ import capstan_torch  # noqa: F401
 import collectives
 import failures
 import messages
+import signs
 import torch
 import torch.distributed as dist
 import training
 
-MODULES = {m.__name__: m for m in (collectives, messages, training, failures)}
+MODULES = {m.__name__: m for m in (collectives, signs, messages, training, failures)}
 
 
 def run(names):
