@@ -213,6 +213,8 @@ class Engine {
   void begin_messages();
   void begin_unowned(Messages::MessageTransfer& transfer);
   void poll_for_message(const bool& done);
+  std::shared_ptr<MessagesOperation> go_on(Messages::MessageTransfer& transfer,
+                                           const MakeOperation& make);
   void watch_over(MessagesOperation& operation);
   void message_ended(MessagesOperation& operation, std::exception_ptr error,
                      const MessageInfo& info);

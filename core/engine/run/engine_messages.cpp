@@ -76,6 +76,23 @@ void Engine::begin_unowned(Messages::MessageTransfer& transfer) {
   }
 }
 
+/// Moves a transfer from the stack into an operation.
+std::shared_ptr<MessagesOperation> Engine::go_on(Messages::MessageTransfer& transfer,
+                                                 const MakeOperation& make) {
+  std::shared_ptr<MessagesOperation> operation;
+  try {
+    operation = make();
+  } catch (...) {  // there is no memory
+    fail(current_failure());
+    throw;
+  }
+  Messages::MessageTransfer& moved = operation->transfers().front();
+  moved = std::move(transfer);
+  messages_.replace(transfer, operation->pointer_to(moved));
+  watch_over(*operation);
+  return operation;
+}
+
 /// For as long as a short collective polls, under the lock: nobody else moves anything on.
 void Engine::poll_for_message(const bool& done) {
   constexpr int eager = 128;
@@ -102,13 +119,7 @@ MessageInfo Engine::run(Messages::MessageTransfer& transfer, const MakeOperation
     };
     begin_unowned(transfer);
     poll_for_message(end.done);
-    if (!end.done) {
-      operation = make();
-      auto& goes_on = operation->transfers().front();
-      goes_on = std::move(transfer);
-      messages_.replace(transfer, operation->pointer_to(goes_on));
-      watch_over(*operation);
-    }
+    if (!end.done) operation = go_on(transfer, make);
   }
   progress_->announce();
   if (!operation) {
