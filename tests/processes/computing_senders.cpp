@@ -22,7 +22,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int rounds = 600;
+constexpr int messages = 600;
 
 /// The number of messages that rank 1 has, in a file.
 std::atomic<int>& counter_in(const std::string& file) {
@@ -57,7 +57,7 @@ int send_and_compute(Communicator& world, const std::string& file) {
   std::atomic<int>& received = counter_in(file);
   std::vector<std::int32_t> data(300'001);
   std::mt19937 random{5};
-  for (int round = 0; round < rounds; ++round) {
+  for (int round = 0; round < messages; ++round) {
     const auto part = std::span{data}.first(length_of(round));
     if (world.rank() == 0) {
       std::ranges::fill(part, round);
