@@ -26,6 +26,7 @@ class Checker {
     check_operation();
     Call call{.collective = request_.collective,
               .type = request_.type,
+              .foreign = request_.foreign,
               .op = reduces(request_.collective) ? request_.reducer.op() : ReduceOp::sum,
               .shape = shape(),
               .user = reduces(request_.collective) ? request_.reducer.user() : nullptr};
@@ -49,6 +50,8 @@ class Checker {
                                         static_cast<int>(request_.collective)));
     if (!is_one_of(request_.type, all_data_types()))
       refuse("the type {} does not exist: pass a DataType", static_cast<int>(request_.type));
+    if (request_.foreign.code != 0 && request_.type != DataType::u8)
+      refuse("elements of a foreign type travel as u8, not {}", name_of(request_.type));
     if (reduces(request_.collective) && !is_one_of(request_.reducer.op(), all_reduce_ops()))
       refuse("the operation {} does not exist: pass a ReduceOp",
              static_cast<int>(request_.reducer.op()));

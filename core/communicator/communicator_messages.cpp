@@ -29,6 +29,8 @@ void check(const Message& message, int rank) {
   if (static_cast<std::size_t>(message.type) >= all_data_types().size())
     refuse(
         fmt::format("the type {} does not exist: pass a DataType", static_cast<int>(message.type)));
+  if (message.foreign.code != 0 && message.type != DataType::u8)
+    refuse(fmt::format("elements of a foreign type travel as u8, not {}", name_of(message.type)));
   if (message.count.value() > addressable.value() / size_of(message.type).value())
     refuse(fmt::format("{} elements exceed the memory of any process", message.count.value()));
   if (!message.data && message.count > Elements{0})
@@ -41,6 +43,7 @@ void fill_in(Messages::MessageTransfer& transfer, const Message& message) {
   transfer.peer = message.peer;
   transfer.tag = message.tag;
   transfer.type = message.type;
+  transfer.foreign = message.foreign;
   transfer.data = static_cast<std::byte*>(message.data);
   transfer.size = bytes_of(message.count, size_of(message.type)).value();
 }
@@ -106,12 +109,13 @@ void allocate_later(Messages::MessageTransfer& transfer, const Message& message,
 struct Header {
   bool sends = false;
   DataType type{};
+  ForeignType foreign{};
   int peer = 0, tag = 0;
   Elements count{};
 };
 
 Header header_of(const Message& message) {
-  return {message.sends, message.type, message.peer, message.tag, message.count};
+  return {message.sends, message.type, message.foreign, message.peer, message.tag, message.count};
 }
 
 std::string describe(const Header& m) {
@@ -119,8 +123,8 @@ std::string describe(const Header& m) {
     return value == any ? std::string{"any"} : fmt::to_string(value);
   };
   return fmt::format("{}({} x {}, {} {}, tag {})", m.sends ? "send" : "receive", m.count.value(),
-                     name_of(m.type), m.sends ? "to" : "from", number(m.peer, any_source),
-                     number(m.tag, any_tag));
+                     to_string(m.type, m.foreign), m.sends ? "to" : "from",
+                     number(m.peer, any_source), number(m.tag, any_tag));
 }
 
 std::optional<Operation::Output> output_of(std::span<const Message> messages) {

@@ -71,6 +71,7 @@ Communicator::Prepared Communicator::prepare_fused(const TensorRequest& request)
   const Elements count{total.value() / size_of(type).value()};
   Prepared prepared = prepare(Request{.collective = Collective::all_reduce,
                                       .type = type,
+                                      .foreign = request.foreign,
                                       .input = packed.data(),
                                       .input_count = count,
                                       .output = packed.data(),

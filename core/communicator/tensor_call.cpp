@@ -222,6 +222,7 @@ class TensorChecker {
     Request plain;
     plain.collective = collective_;
     plain.type = any.tensor.type;
+    plain.foreign = request_.foreign;
     plain.reducer = request_.reducer;
     plain.root = request_.root;
     if (call.input) plain.input = call.input->tensor.data;

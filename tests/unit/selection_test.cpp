@@ -227,6 +227,28 @@ TEST(CallMark, TellsWhatACallIsFor) {
   EXPECT_EQ(to_string(mark_of({.purpose = Purpose::allocate}, {})), "allocate()");
 }
 
+/// Elements that travel as bytes are not the same for that.
+TEST(CallMark, TellsForeignTypesApart) {
+  const Call bytes{
+      .collective = Collective::all_gather, .type = DataType::u8, .shape = {.count = Elements{8}}};
+  std::vector<CallMark> marks{mark_of(bytes, {})};
+  for (const ForeignType foreign : {ForeignType::boolean(), ForeignType::of_bytes(1),
+                                    ForeignType::of_bytes(2), ForeignType::of_bytes(126)}) {
+    Call call = bytes;
+    call.foreign = foreign;
+    const CallMark mark = mark_of(call, {});
+    for (const CallMark& other : marks) EXPECT_NE(mark.digest(), other.digest());
+    marks.push_back(mark);
+    ASSERT_TRUE(call_of(mark));
+    EXPECT_EQ(call_of(mark)->type, DataType::u8);
+    EXPECT_EQ(call_of(mark)->foreign, foreign);
+  }
+  EXPECT_THAT(to_string(marks[1]), HasSubstr("8 x u8 (booleans)"));
+  EXPECT_THAT(to_string(marks[3]), HasSubstr("8 x u8 (elements of 2 bytes)"));
+  EXPECT_THAT(to_string(marks[4]), HasSubstr("8 x u8 (elements of 126 bytes or more)"));
+  EXPECT_EQ(ForeignType::of_bytes(1000), ForeignType::of_bytes(126));
+}
+
 /// Long ones are told apart, but not written out.
 TEST(CallMark, NamesTheShapesOfTensors) {
   const auto text = [](std::vector<std::int64_t> shape) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "capstan/foreign_type.hpp"
 #include "capstan/tensor.hpp"
 #include "layout.hpp"
 
@@ -45,6 +46,11 @@ class Array {
   bool is_dense() const { return is_dense_; }
   /// Elements are Python's or numpy's booleans, held as u8.
   bool is_bool() const { return is_bool_; }
+  /// The kind of elements that travel as u8, where they are more than numbers of 8 bits.
+  ForeignType foreign() const {
+    if (is_bool_) return ForeignType::boolean();
+    return pieces_ > 1 ? ForeignType::of_bytes(pieces_) : ForeignType{};
+  }
   /// The element type for texts: "f32", "bool", "6 bytes".
   std::string element_name() const;
   /// The memory is the processor's.

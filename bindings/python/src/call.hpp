@@ -55,6 +55,7 @@ struct Call {
           "output with the type of the input",
           name(), arrays.front().element_name(), array.element_name()));
     request.type = array.type();
+    request.foreign = array.foreign();
     arrays.push_back(std::move(array));
   }
   static bool alike(const Array& a, const Array& b) {

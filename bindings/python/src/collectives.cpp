@@ -248,13 +248,15 @@ Object all_reduce_fused(Endpoint& self, const Object& list, const Object& op, Wa
   for (const py::handle object : list) {
     arrays.push_back(Array::writable(object));
     check_operation(arrays.back(), reducer);
-    if (arrays.back().type() != arrays.front().type())
+    if (arrays.back().type() != arrays.front().type() ||
+        arrays.back().foreign() != arrays.front().foreign())
       throw py::type_error("all_reduce_fused: all arrays have one element type");
   }
   if (arrays.empty()) throw InvalidArgument("all_reduce_fused: there is no array");
   Communicator& world = self.communicator();
   TensorRequest request;
   request.reducer = reducer;
+  request.foreign = arrays.front().foreign();
   for (const Array& array : arrays) request.inputs.push_back(array.view());
   return self.started([&] { return world.start(request); }, std::move(arrays), list,
                       waits(wait, "all_reduce_fused"));

@@ -23,9 +23,19 @@ Wait wait_of(bool wait, const Object& stream, const Object& array) {
   return {wait ? Wait::yes : Wait::no, stream_of(stream, array)};
 }
 
+Message message_of(bool sends, int peer, int tag, const Array& memory) {
+  return {.sends = sends,
+          .peer = peer,
+          .tag = tag,
+          .type = memory.type(),
+          .data = memory.data(),
+          .count = Elements{memory.count()},
+          .foreign = memory.foreign()};
+}
+
 Object send(Endpoint& self, const Object& array, int to, int tag, bool wait, const Object& stream) {
   Array data = input_of(array, "send", Use::moved);
-  const Message message{true, to, tag, data.type(), data.data(), Elements{data.count()}};
+  const Message message = message_of(true, to, tag, data);
   return self.transfer(message, data, wait_of(wait, stream, array));
 }
 
@@ -35,7 +45,7 @@ Object receive(Endpoint& self, const Object& array, int source, int tag, bool wa
   const bool at_once = wait && !self.is_grouping() && data.is_on_host();
   if (!at_once) require_dense(data, "recv", "array");
   const auto message_to = [&](const Array& memory) {
-    return Message{false, source, tag, memory.type(), memory.data(), Elements{memory.count()}};
+    return message_of(false, source, tag, memory);
   };
   if (data.is_dense()) return self.transfer(message_to(data), data, wait_of(wait, stream, array));
   Array dense = data.packed();

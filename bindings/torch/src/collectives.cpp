@@ -22,6 +22,7 @@ Request moving(Collective collective, const at::Tensor& input, const at::Tensor&
     if (!tensor.defined()) return;
     const Memory memory = memory_to_move(tensor);
     request.type = memory.type;
+    request.foreign = memory.foreign;
     data = memory.data;
     count = memory.count;
   };
@@ -128,6 +129,7 @@ WorkPtr Group::allreduce_coalesced(TensorList& tensors,
 void Group::all_reduce_fused(Handle& handle, const TensorList& tensors, const c10d::ReduceOp& op) {
   TensorRequest request;
   request.reducer = reducer_of(op, tensors.front().scalar_type());
+  request.foreign = memory_to_reduce(tensors.front()).foreign;
   for (const at::Tensor& tensor : tensors)
     request.inputs.emplace_back(tensor.data_ptr(), memory_to_reduce(tensor).type,
                                 std::vector<std::int64_t>{tensor.numel()});

@@ -38,6 +38,7 @@ WorkPtr Group::message(OpType type, const char* title, bool sends, TensorList& t
   message.peer = peer;
   message.tag = tag;
   message.type = memory.type;
+  message.foreign = memory.foreign;
   message.data = memory.data;
   message.count = memory.count;
   if (work == batch_)

@@ -16,13 +16,14 @@ namespace {
 
 constexpr std::size_t most_dimensions = 13;
 
-/// The shape of a sparse tensor: the numbers of its elements, of sparse and of all dimensions, and
-/// the dimensions.
-using Shape = std::array<std::int64_t, 3 + most_dimensions>;
+/// The shape of a sparse tensor: the numbers of its elements, of sparse and of all dimensions, the
+/// type, and the dimensions.
+using Shape = std::array<std::int64_t, 4 + most_dimensions>;
 
 Shape shape_of(const at::Tensor& tensor) {
-  Shape shape{tensor._nnz(), tensor.sparse_dim(), tensor.dim()};
-  std::copy(tensor.sizes().begin(), tensor.sizes().end(), shape.begin() + 3);
+  Shape shape{tensor._nnz(), tensor.sparse_dim(), tensor.dim(),
+              static_cast<std::int64_t>(tensor.scalar_type())};
+  std::copy(tensor.sizes().begin(), tensor.sizes().end(), shape.begin() + 4);
   return shape;
 }
 
@@ -40,7 +41,8 @@ void check_sparse(const at::Tensor& tensor, const c10d::ReduceOp& op) {
 void check_same_shapes(const std::vector<Shape>& shapes) {
   for (const Shape& shape : shapes)
     if (!std::equal(shape.begin() + 1, shape.end(), shapes.front().begin() + 1))
-      refuse("all_reduce of sparse tensors: ranks have different shapes, or sparse dimensions");
+      refuse(
+          "all_reduce of sparse tensors: ranks have different shapes, types, or sparse dimensions");
 }
 
 /// A gather of tensors whose lengths differ by rank, and where each one lies in `all`.

@@ -104,9 +104,12 @@ Reducer reducer_of(const c10d::ReduceOp& op) {
 }  // namespace
 
 Memory memory_to_move(const at::Tensor& tensor) {
+  const bool is_bool = tensor.scalar_type() == at::kBool;
   if (const auto type = type_of(tensor.scalar_type()))
-    return {*type, tensor.data_ptr(), Elements{static_cast<std::uint64_t>(tensor.numel())}};
-  return {DataType::u8, tensor.data_ptr(), Elements{tensor.nbytes()}};
+    return {*type, tensor.data_ptr(), Elements{static_cast<std::uint64_t>(tensor.numel())},
+            is_bool ? ForeignType::boolean() : ForeignType{}};
+  return {DataType::u8, tensor.data_ptr(), Elements{tensor.nbytes()},
+          ForeignType::of_bytes(tensor.element_size())};
 }
 
 Memory memory_to_reduce(const at::Tensor& tensor) {

@@ -17,6 +17,7 @@ struct Memory {
   DataType type;
   void* data;
   Elements count;
+  ForeignType foreign{};
 };
 
 /// To be moved: elements of a type that Capstan does not know, like int16, travel as bytes.

@@ -4,8 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
+#include <string>
 
+#include "capstan/foreign_type.hpp"
+#include "capstan/types.hpp"
 #include "core/platform/net/foreign.hpp"
 
 namespace capstan {
@@ -23,7 +27,7 @@ struct MessageFrame {
   };
 
   Kind kind = Kind::eager;
-  std::uint16_t type = 0;  ///< 1 + DataType, or 0
+  std::uint16_t type = 0;  ///< see MessageType
   std::int32_t tag = 0;
   std::uint64_t size = 0;     ///< of the message
   std::uint32_t payload = 0;  ///< bytes that follow the header
@@ -38,6 +42,30 @@ struct MessageFrame {
   std::uint64_t memory = 0;
 };
 static_assert(sizeof(MessageFrame) == 48);
+
+/// The type of a message's elements in its frame, which is `number`: 1 + DataType; or, of foreign
+/// ones, which are u8, 128 + their code; 0: none is known.
+struct MessageType {
+  std::uint16_t number = 0;
+
+  static constexpr std::uint16_t foreign = 128;
+  static constexpr MessageType of(std::optional<DataType> type, ForeignType other) {
+    if (!type) return {};
+    return {static_cast<std::uint16_t>(other.code != 0 ? foreign + other.code
+                                                       : 1 + static_cast<int>(*type))};
+  }
+  bool is_valid() const {
+    return number <= all_data_types().size() || (number > foreign && number < 2 * foreign);
+  }
+  std::optional<DataType> type() const {
+    if (number == 0) return std::nullopt;
+    return number > foreign ? DataType::u8 : static_cast<DataType>(number - 1);
+  }
+  std::string name() const {
+    const auto code = static_cast<std::uint8_t>(number > foreign ? number - foreign : 0);
+    return number == 0 ? "any type" : to_string(*type(), {code});
+  }
+};
 
 /// Refuses a frame of a peer that no peer sends. `ring` are the bytes of its ring.
 void check(const MessageFrame& frame, const Foreign& peer, std::uint64_t ring);

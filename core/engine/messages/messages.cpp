@@ -18,12 +18,12 @@ std::exception_ptr error_of(fmt::format_string<Args...> text, Args&&... args) {
   return std::make_exception_ptr(Error(fmt::format(text, std::forward<Args>(args)...)));
 }
 
-std::uint16_t type_in_frames(std::optional<DataType> type) {
-  return static_cast<std::uint16_t>(type ? 1 + static_cast<int>(*type) : 0);
+MessageType type_of(const Messages::MessageTransfer& transfer) {
+  return MessageType::of(transfer.type, transfer.foreign);
 }
 
 MessageFrame frame_of(const Messages::MessageTransfer& transfer) {
-  return {.type = type_in_frames(transfer.type),
+  return {.type = type_of(transfer).number,
           .tag = transfer.tag,
           .size = transfer.size,
           .shape = transfer.shape};
@@ -303,12 +303,11 @@ void Messages::accept(const TransferPointer& transfer, Rank source, const Messag
 /// The error of a message that does not fit a receive; null if it does.
 std::exception_ptr Messages::misfit(const MessageTransfer& transfer, Rank source,
                                     const MessageFrame& frame) const {
-  const std::uint16_t type = type_in_frames(transfer.type);
-  if (type != 0 && frame.type != 0 && type != frame.type)
+  const MessageType expected = type_of(transfer), sent{frame.type};
+  if (expected.type() && sent.type() && expected.number != sent.number)
     return error_of<Mismatch>(
         "rank {} receives {} from rank {} with tag {}, which sends {}: both must use one type",
-        self_.value(), name_of(*transfer.type), source.value(), frame.tag,
-        name_of(static_cast<DataType>(frame.type - 1)));
+        self_.value(), expected.name(), source.value(), frame.tag, sent.name());
   if (transfer.allocate) return nullptr;
   const bool shaped = transfer.shape != 0;
   if (shaped && frame.shape != 0 ? frame.shape != transfer.shape
@@ -330,9 +329,7 @@ std::exception_ptr Messages::misfit(const MessageTransfer& transfer, Rank source
 std::exception_ptr Messages::make_room(MessageTransfer& transfer, const MessageFrame& frame) {
   if (!transfer.allocate) return nullptr;
   try {
-    const auto type =
-        frame.type == 0 ? std::nullopt : std::optional(static_cast<DataType>(frame.type - 1));
-    transfer.data = transfer.allocate(type, frame.size);
+    transfer.data = transfer.allocate(MessageType{frame.type}.type(), frame.size);
     transfer.size = frame.size;
     return nullptr;
   } catch (const Error&) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "capstan/by_rank.hpp"
+#include "capstan/foreign_type.hpp"
 #include "capstan/message_info.hpp"
 #include "capstan/types.hpp"
 #include "core/engine/messages/credits.hpp"
@@ -58,6 +59,7 @@ class Messages {
     int tag = any_tag;
     bool forms_group = false;  ///< between members, with a tag of theirs
     std::optional<DataType> type{};
+    ForeignType foreign{};  ///< of u8
     std::byte* data = nullptr;
     std::uint64_t size = 0;        ///< of the message, or of the buffer for one
     std::uint64_t done = 0;        ///< bytes received of an offer

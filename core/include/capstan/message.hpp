@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "capstan/export.hpp"
+#include "capstan/foreign_type.hpp"
 #include "capstan/message_info.hpp"
 #include "capstan/request.hpp"
 #include "capstan/tensor.hpp"
@@ -31,6 +32,7 @@ struct Message {
   std::function<void*(DataType, std::size_t)> allocate{};
   bool any_type = false;           ///< the same for any type of elements; `type` does not count
   std::shared_ptr<void> memory{};  ///< lives as long as a handle of the operation
+  ForeignType foreign{};           ///< see Request
 
   template <LastingRange Data>
   static Message to(int destination, Data&& data, int tag = 0) {

@@ -9,6 +9,7 @@
 
 #include "capstan/collective.hpp"
 #include "capstan/export.hpp"
+#include "capstan/foreign_type.hpp"
 #include "capstan/reducer.hpp"
 #include "capstan/types.hpp"
 
@@ -84,6 +85,7 @@ consteval DataType element_type_of() {
 struct Request {
   Collective collective = Collective::barrier;
   DataType type = DataType::u8;
+  ForeignType foreign{};  ///< what bytes of `type` u8 are to the program
   const void* input = nullptr;
   Elements input_count{};
   void* output = nullptr;

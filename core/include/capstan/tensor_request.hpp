@@ -6,6 +6,7 @@
 
 #include "capstan/collective.hpp"
 #include "capstan/export.hpp"
+#include "capstan/foreign_type.hpp"
 #include "capstan/reducer.hpp"
 #include "capstan/tensor.hpp"
 
@@ -41,6 +42,7 @@ struct TensorRequest {
   Collective collective = Collective::all_reduce;
   std::vector<TensorView> inputs{};
   std::vector<TensorView> outputs{};
+  ForeignType foreign{};                        ///< see Request
   Reducer reducer{};                            ///< where elements are combined
   int root = 0;                                 ///< where there is one
   int dimension = 0;                            ///< where there are blocks

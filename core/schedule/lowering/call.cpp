@@ -68,6 +68,26 @@ std::uint64_t field_of(const CallMark& mark, int shift) {
   return mark.signature >> shift & 0xff;
 }
 
+/// Numbers of types from here on are those of foreign types, which travel as u8.
+constexpr std::uint64_t foreign_types = 128;
+
+std::uint64_t number_of(DataType type, ForeignType foreign) {
+  return foreign.code == 0 ? static_cast<std::uint64_t>(type) : foreign_types | foreign.code;
+}
+
+struct MarkedType {
+  DataType type{};
+  ForeignType foreign{};
+};
+/// None for a type that this version does not know.
+std::optional<MarkedType> type_in(const CallMark& mark) {
+  const std::uint64_t number = field_of(mark, type_shift);
+  if (number > foreign_types)
+    return MarkedType{DataType::u8, {static_cast<std::uint8_t>(number - foreign_types)}};
+  if (number >= all_data_types().size()) return std::nullopt;
+  return MarkedType{all_data_types()[number], {}};
+}
+
 Purpose purpose_of(const CallMark& mark) {
   return static_cast<Purpose>(field_of(mark, purpose_shift) & 15);
 }
@@ -95,7 +115,8 @@ std::string describe_count(const CallMark& mark, const CallDetails& details) {
 
 std::string describe(const CallMark& mark, const CallDetails& details) {
   const auto collective = static_cast<Collective>(field_of(mark, collective_shift));
-  const auto type = name_among(all_data_types(), field_of(mark, type_shift), "an unknown type");
+  const auto marked = type_in(mark);
+  const std::string type = marked ? to_string(marked->type, marked->foreign) : "an unknown type";
   const auto op = name_among(all_reduce_ops(), field_of(mark, op_shift), "an unknown operation");
   const std::uint64_t root = mark.root;
   std::string text{
@@ -162,9 +183,10 @@ CallMark mark_of(const Call& call, const CallManner& manner) {
   return {
       .signature = 1 | field(call.purpose, purpose_shift) |
                    field(call.peer_mapped, peer_mapped_shift) | field(call.memory, memory_shift) |
-                   field(call.collective, collective_shift) | field(call.type, type_shift) |
-                   field(op, op_shift) | field(number_of(manner), algorithm_shift) |
-                   field(manner.protocol, form_shift) | digest_of(manner) << block_shift,
+                   field(call.collective, collective_shift) |
+                   field(number_of(call.type, call.foreign), type_shift) | field(op, op_shift) |
+                   field(number_of(manner), algorithm_shift) | field(manner.protocol, form_shift) |
+                   digest_of(manner) << block_shift,
       .count = has_counts(call.collective) ? digest(call.shape.counts) : call.shape.count.value(),
       .root = static_cast<std::uint64_t>(call.shape.root) | user << user_shift,
       .tensor = manner.digest == 0 ? pack_shape(call.tensor)
@@ -181,13 +203,14 @@ bool has_details(const CallMark& mark) {
 }
 
 std::optional<Call> call_of(const CallMark& mark) {
-  const std::uint64_t collective = field_of(mark, collective_shift),
-                      type = field_of(mark, type_shift), op = field_of(mark, op_shift);
-  if (collective >= all_collectives().size() || type >= all_data_types().size() ||
-      op >= all_reduce_ops().size() || purpose_of(mark) > Purpose::lengths)
+  const std::uint64_t collective = field_of(mark, collective_shift), op = field_of(mark, op_shift);
+  const auto type = type_in(mark);
+  if (collective >= all_collectives().size() || !type || op >= all_reduce_ops().size() ||
+      purpose_of(mark) > Purpose::lengths)
     return std::nullopt;
   Call call{.collective = all_collectives()[collective],
-            .type = all_data_types()[type],
+            .type = type->type,
+            .foreign = type->foreign,
             .op = all_reduce_ops()[op],
             .shape = {.root = static_cast<int>(mark.root & 0xffff'ffff)},
             .purpose = purpose_of(mark)};

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "capstan/collective.hpp"
+#include "capstan/foreign_type.hpp"
 #include "capstan/memory_kind.hpp"
 #include "capstan/reducer.hpp"
 #include "capstan/types.hpp"
@@ -34,6 +35,7 @@ enum class PeerMappedBuffers : std::uint8_t { none, inputs, all };
 struct Call {
   Collective collective = Collective::all_reduce;
   DataType type = DataType::f32;
+  ForeignType foreign{};
   ReduceOp op = ReduceOp::sum;
   Shape shape{};
   std::shared_ptr<const UserOperation> user{};  ///< instead of `op`

@@ -208,6 +208,7 @@ Call typical(Call call) {
   call.shape.count = Elements{(count + (std::uint64_t{1} << shift) - 1) >> shift << shift};
   call.shape.root = 0;
   call.about = nullptr;
+  call.foreign = {};
   return call;
 }
 

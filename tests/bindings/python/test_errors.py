@@ -157,6 +157,39 @@ def test_a_mismatch_is_an_error_on_all_ranks():
         assert "2 x f32" in text and "3 x f32" in text
 
 
+KINDS = [("?", "u1", 4, 4), ("i2", "u1", 4, 8), ("u2", "S4", 4, 2), ("i8", "M8[s]", 2, 2)]
+
+
+@pytest.mark.parametrize("kinds", KINDS)
+@pytest.mark.parametrize("name", ["broadcast", "all_gather", "all_to_all"])
+def test_elements_of_another_kind_are_a_mismatch(kinds, name):
+    """Their bytes are as many, so that each rank would get nonsense without a word."""
+
+    def call(comm):
+        mine = np.zeros(kinds[2 + comm.rank], kinds[comm.rank])
+        with pytest.raises(cs.Mismatch) as caught:
+            getattr(comm, name)(mine)
+            comm.barrier()  # the root of a broadcast waits for nobody
+        return str(caught.value)
+
+    for text in cs.run_local(call, 2, timeout=60):
+        assert "booleans" in text or "elements of" in text
+
+
+@pytest.mark.parametrize("kinds", [*KINDS, ("u1", "i2", 3, 4)])
+def test_messages_of_another_kind_are_a_mismatch(kinds):
+    def call(comm):
+        mine = np.ones(kinds[2 + comm.rank], kinds[comm.rank])
+        if comm.rank == 0:
+            comm.send(mine, to=1)
+        else:
+            with pytest.raises(cs.Mismatch, match="both must use one type"):
+                comm.recv(mine, source=0)
+        comm.barrier()
+
+    cs.run_local(call, 2, timeout=60)
+
+
 def test_worlds_of_absurdly_many_ranks_are_refused():
     for make in (cs.local_world, lambda ranks: cs.run_local(lambda comm: None, ranks)):
         for ranks in (0, 1025, 2**31 - 1):

@@ -17,6 +17,17 @@ def check_send_and_receive():
                 same(got, data(r, count))
 
 
+def check_other_types_are_refused():
+    """Booleans are bytes and integers of 16 bits are two, but not those of another rank."""
+    if size() == 1 or rank() > 1:
+        return
+    for sent, received in ((torch.bool, torch.uint8), (torch.uint8, torch.bool), (torch.int16, torch.uint8)):
+        if rank() == 0:
+            dist.send(torch.ones(4).to(sent), 1, tag=9)
+        else:
+            refused(lambda: dist.recv(torch.zeros(8).to(received), 0, tag=9), "both must use one type")
+
+
 def check_receive_from_any():
     if rank() > 0:
         dist.send(data(rank(), 20), 0, tag=5)

@@ -153,7 +153,8 @@ int NcclBackend::operation_for(const Request& request) const {
 
 /// Returns the library's result.
 int NcclBackend::enqueue(const Request& request, NcclLibrary::Stream stream) {
-  const auto& [collective, type, in, in_count, out, out_count, reducer, root, c, r, s] = request;
+  const auto& [collective, type, foreign, in, in_count, out, out_count, reducer, root, c, r, s] =
+      request;
   const NcclLibrary::Functions& call = place_.library->call();
   const auto kind = [&] { return type_for(type, name_of(request.collective)); };
   switch (collective) {
