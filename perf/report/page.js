@@ -292,6 +292,7 @@
       backgroundColor: colours[i % colours.length] }));
     if (compared)
       parts.push({ label: part.compared, stack: 'compared', data: bars.map((bar) => bar.compared), backgroundColor: '#808080' });
+    const narrow = () => canvas.clientWidth < 500; // names have two lines there
     const scale = (more) => ({ stacked: true, grid: { color: () => css('--grid') }, ...more });
     const chart = new Chart(canvas, {
       type: 'bar',
@@ -302,7 +303,9 @@
         interaction: { mode: 'index', axis: 'y', intersect: false },
         scales: {
           x: scale({ ticks: { callback: (value) => format(value, part.unit), color: () => css('--text'), maxRotation: 0 } }),
-          y: scale({ ticks: { color: () => css('--text'), autoSkip: false } }),
+          y: scale({ ticks: { color: () => css('--text'), autoSkip: false,
+            font: () => ({ size: narrow() ? 10 : 12 }),
+            callback: (index) => (narrow() ? bars[index].name.split(/(?<=\/)/) : bars[index].name) } }),
         },
         plugins: {
           legend: { display: false },
@@ -323,11 +326,12 @@
       if (value !== null) node.dataset.value = value;
       return node;
     };
+    const compared = part.compared && part.bars.some((bar) => bar.compared !== null);
     const sum = (values) => part.parts.length > 1 ? [values.reduce((a, b) => a + b, 0)] : [];
     const rows = part.bars.map((bar) => element('tr', {}, element('th', { textContent: bar.name }),
       ...sum(bar.parts).map(cell), ...bar.parts.map(cell),
-      ...(part.compared ? [cell(bar.compared)] : []), element('td', { className: 'text', textContent: bar.note })));
-    const head = ['', ...sum([]).map(() => 'sum'), ...part.parts, ...(part.compared ? [part.compared] : []), '']
+      ...(compared ? [cell(bar.compared)] : []), element('td', { className: 'text', textContent: bar.note })));
+    const head = ['', ...sum([]).map(() => 'sum'), ...part.parts, ...(compared ? [part.compared] : []), '']
       .map((name) => element('th', { textContent: name }));
     return table('values', head, rows);
   }

@@ -227,7 +227,7 @@ std::string not_refused(const Folder& folder, const std::string& command, const 
   std::string list;
   for (const std::string& value : values) list += " '" + value + "'";
   return folder
-      .run("for v in" + list + "; do timeout 20 capstan " + command + option +
+      .run("for v in" + list + "; do timeout 60 capstan " + command + option +
            "\"$v\" >out 2>&1; s=$?; [ $s = 2 ] && grep -q -e " +
            option.substr(0, option.find('=')) + " out || echo \"'$v': $s, $(head -1 out)\"; done")
       .output;

@@ -28,7 +28,9 @@
       if (scale.labelRotation) problems.push(`labels of an axis are turned by ${scale.labelRotation} degrees`);
       scale.ticks.forEach((tick, i) => {
         if (!tick.label) return;
-        const width = ctx.measureText(tick.label).width, at = scale.getPixelForTick(i);
+        const lines = [].concat(tick.label), size = Array.isArray(tick.label) ? 10 : font.size; // in a narrow plot
+        ctx.font = `${size}px ${font.family}`;
+        const width = Math.max(...lines.map((line) => ctx.measureText(line).width)), at = scale.getPixelForTick(i);
         const flat = scale.isHorizontal();
         const left = canvas.left + (flat ? at - width / 2 : scale.right - width - 11);
         const top = canvas.top + (flat ? scale.top + 11 : at - font.size / 2);

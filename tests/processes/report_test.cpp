@@ -28,6 +28,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 std::string read(const fs::path& file) {
@@ -325,6 +326,8 @@ TEST_F(Reports, OfExplainShowCandidatesByPartsAndTheCriticalPath) {
     ++shown;
   }
   EXPECT_EQ(candidates["texts"].size(), shown);
+  EXPECT_THAT(candidates["head"], Not(Contains("measured (profile)"))) << "there is none";
+  for (const bool dark : {false, true}) expect_readable(look(read(file("chart.html")), 380, dark));
   ASSERT_THAT(seen["drawings"], SizeIs(1));
   EXPECT_THAT(seen["drawings"][0].get<std::string>(), HasSubstr("rank 3"));
   EXPECT_THAT(seen["drawings"][0].get<std::string>(), HasSubstr("critical path"));

@@ -33,6 +33,12 @@ Look look_of(OpCode code) {
   return {"wait", palette::wait};
 }
 
+/// Readable in light and in dark mode, alone and in a page.
+constexpr const char* light_or_dark =
+    "<style>.space-time{color:#1c1c1c;background:#ffffff}"
+    "@media screen and (prefers-color-scheme:dark)"
+    "{.space-time{color:#ececec;background:#181818}}</style>\n";
+
 /// Draws the spans of one call.
 class SpaceTime {
  public:
@@ -47,11 +53,11 @@ class SpaceTime {
   std::string draw(const std::string& title) {
     const int height = top + row * line_.programs.size() + 70;
     std::string svg = fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" "
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"space-time\" viewBox=\"0 0 {} {}\" "
         "font-family=\"sans-serif\" "
-        "font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"
+        "fill=\"currentColor\" font-size=\"12\">\n{}"
         "<text x=\"{}\" y=\"20\" font-size=\"15\">{}</text>\n",
-        left + width + 30, height, left, xml_text(title));
+        left + width + 30, height, light_or_dark, left, xml_text(title));
     for (const Rank rank : all_ranks(line_.programs.size()))
       svg +=
           fmt::format("<text x=\"10\" y=\"{}\">rank {}</text>\n", y(rank) + bar - 4, rank.value());
@@ -73,8 +79,9 @@ class SpaceTime {
         "<rect class=\"step\" x=\"{:.1f}\" y=\"{}\" width=\"{:.1f}\" height=\"{}\" fill=\"{}\"{}>"
         "<title>rank {}, {:.2f} to {:.2f} us: {}</title></rect>\n",
         x(span.begin), y(span.rank), std::max(1.0, x(span.end) - x(span.begin)), bar,
-        look_of(op(span).code).colour, critical ? " stroke=\"#000000\" stroke-width=\"2\"" : "",
-        span.rank.value(), (span.begin - begin_) / 1000, (span.end - begin_) / 1000,
+        look_of(op(span).code).colour,
+        critical ? " stroke=\"currentColor\" stroke-width=\"2\"" : "", span.rank.value(),
+        (span.begin - begin_) / 1000, (span.end - begin_) / 1000,
         xml_text(to_string(line_.programs[span.rank], op(span))));
   }
 
@@ -98,7 +105,7 @@ class SpaceTime {
           "<line class=\"message\" x1=\"{:.1f}\" y1=\"{}\" x2=\"{:.1f}\" y2=\"{}\" "
           "stroke=\"{}\" stroke-width=\"{}\"/>\n",
           x(signal->end), y(signal->rank) + bar / 2, x(wait->end), y(wait->rank) + bar / 2,
-          critical_messages_.contains(wait) ? "#000000" : "#444444",
+          critical_messages_.contains(wait) ? "currentColor" : "#808080",
           critical_messages_.contains(wait) ? 2.0 : 0.8);
     return lines;
   }
@@ -143,7 +150,7 @@ class SpaceTime {
     }
     const int place = left + spacing * i;
     marks += fmt::format(
-        "<rect x=\"{}\" y=\"{}\" width=\"12\" height=\"12\" fill=\"none\" stroke=\"#000000\" "
+        "<rect x=\"{}\" y=\"{}\" width=\"12\" height=\"12\" fill=\"none\" stroke=\"currentColor\" "
         "stroke-width=\"2\"/><text x=\"{}\" y=\"{}\">critical path</text>\n",
         place, at - 11, place + 18, at);
     return marks;
