@@ -291,6 +291,20 @@ TEST(AddedPlans, AProofThatTakesTooLongIsRefusedOrTrusted) {
   EXPECT_EQ(outcome(3, "long_proof", 77, settings), "");
 }
 
+/// As the call would throw.
+TEST(AddedPlans, ExplainTellsThatTheProofRefusesTheCall) {
+  add_algorithm({"explained", Collective::all_reduce, own_order}, std::array{3});
+  Settings settings = bounded_settings();
+  settings.algorithm = "all_reduce:explained";
+  settings.proof_limit = std::chrono::milliseconds{0};
+  on_threads(3, settings, [](Communicator& world) {
+    std::vector<float> data(77);
+    EXPECT_THAT(world.explain(request::in_place(Collective::all_reduce, data, ReduceOp::sum)),
+                HasSubstr("; such calls fail: the proof of all_reduce(77 x f32, sum) by "
+                          "'explained' on 3 ranks would take more than 0 s"));
+  });
+}
+
 /// Small calls, and calls that are cut into blocks: where ranks have counts of their own, some end
 /// long before others.
 std::vector<Shape> small_and_long(Collective collective) {
