@@ -74,6 +74,7 @@ void check(const MessageFrame& frame, const Foreign& peer, std::uint64_t ring);
 struct Payload {
   std::span<const std::byte> first{}, second{};
 
+  std::uint64_t size() const { return first.size() + second.size(); }
   void copy_to(std::byte* to) const {
     if (!first.empty()) std::memcpy(to, first.data(), first.size());
     if (!second.empty()) std::memcpy(to + first.size(), second.data(), second.size());

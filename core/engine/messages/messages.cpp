@@ -75,7 +75,7 @@ void Messages::send(TransferPointer transfer) {
     if (send_at_once(peer, frame, transfer)) return;
     const std::byte* data = transfer->data;
     queue(peer, {frame, data, std::move(transfer)});
-  } else if (begins_at_once(*transfer) && credits_.take(peer, stored_bytes(size))) {
+  } else if (!eager && begins_at_once(*transfer) && credits_.take(peer, stored_bytes(size))) {
     frame.kind = MessageFrame::Kind::begun;
     frame.id = next_id_++;
     queue(peer, {frame, transfer->data, transfer, size, fragment_of(*transfer)});
@@ -91,11 +91,13 @@ void Messages::send(TransferPointer transfer) {
 }
 
 /// Whether a message travels in fragments unasked: to a rank on this host, which does not map it,
-/// where it fits into an empty ring.
-bool Messages::begins_at_once(const MessageTransfer& transfer) const {
-  return peers_.mapped(Rank{transfer.peer}) && !transfer.stage &&
-         transfer.size > options_.eager.value() && transfer.size <= options_.ring.value() &&
-         peers_.allocation_of(transfer.data, Bytes{transfer.size}) == 0;
+/// where all of it fits into the ring now. Then the sender may compute.
+bool Messages::begins_at_once(const MessageTransfer& transfer) {
+  const Rank peer{transfer.peer};
+  const std::uint64_t size = transfer.size, fragment = fragment_of(transfer);
+  return peers_.mapped(peer) && !transfer.stage && size <= options_.ring.value() &&
+         outgoing_[peer].empty() && rings_.has_room(peer, size, (size + fragment - 1) / fragment) &&
+         peers_.allocation_of(transfer.data, Bytes{size}) == 0;
 }
 
 /// Sends a message to a peer that has mapped this rank's memory, where no other waits for room.
@@ -275,7 +277,7 @@ void Messages::store(Rank source, const MessageFrame& frame, const Payload& payl
     credits_.store(source, bytes);
     message.payload = spare_.take(frame.size);
     payload.copy_to(message.payload.get());
-    message.arrived = frame.payload;
+    message.arrived = payload.size();
   }
   unexpected_.push_back(std::move(message));
 }
@@ -292,7 +294,7 @@ void Messages::accept(const TransferPointer& transfer, Rank source, const Messag
     }
     payload.copy_to(transfer->data);
     if (!in_fragments) return finish(transfer, nullptr, source.value(), frame.tag, frame.size);
-    transfer->done = payload.first.size() + payload.second.size();
+    transfer->done = payload.size();
   } else if (source == self_) {
     return take_own(transfer, frame);
   }

@@ -200,7 +200,7 @@ class Messages {
   };
 
   bool read_frames(Rank peer);
-  bool begins_at_once(const MessageTransfer& transfer) const;
+  bool begins_at_once(const MessageTransfer& transfer);
   bool send_at_once(Rank peer, const MessageFrame& frame, const TransferPointer& transfer);
   std::uint64_t fragment_of(const MessageTransfer& transfer) const;
   bool write_frame(Rank peer, Outgoing& outgoing);

@@ -108,11 +108,11 @@ bool Rings::write(Rank peer, const MessageFrame& frame, const std::byte* payload
 }
 
 /// Looks what the peer has consumed only when there seems to be no room: that costs a cache miss.
-bool Rings::has_room(Rank peer, std::uint64_t payload) {
+bool Rings::has_room(Rank peer, std::uint64_t payload, std::uint64_t frames) {
   const Count& produced = produced_[peer];
   Count& freed = freed_[peer];
   const auto fits = [&] {
-    return produced.lines - freed.lines < lines_ &&
+    return produced.lines - freed.lines + frames <= lines_ &&
            size_ - (produced.bytes - freed.bytes) >= padded(payload);
   };
   if (fits()) return true;

@@ -32,6 +32,8 @@ class Rings {
   /// cache. False, and nothing is written, if there is no room yet.
   bool write(Rank peer, const MessageFrame& frame, const std::byte* payload, bool streams = false);
   void show(Rank peer);
+  /// Whether so many frames with payloads of this length together would fit.
+  bool has_room(Rank peer, std::uint64_t payload, std::uint64_t frames = 1);
 
   /// Takes the next frame that a peer has sent; false if there is none. The payload is valid until
   /// free(), which gives back the room of all frames taken. Throws Aborted if the rings hold what
@@ -57,7 +59,6 @@ class Rings {
   template <class Object>
   const Object& of(Rank peer, Bytes at) const;
 
-  bool has_room(Rank peer, std::uint64_t payload);
   bool has_arrived(Rank peer, const Line& line) const;
   void put(Rank peer, const std::byte* from, std::uint64_t length, bool streams);
   Payload range(Rank peer, std::uint64_t at, std::uint64_t length) const;
