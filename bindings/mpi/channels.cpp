@@ -10,16 +10,14 @@
 namespace capstan::mpi {
 namespace {
 
-/// Counts what has been forgotten: a handle that was looked up before may mean another
-/// communicator now.
-std::atomic<std::uint64_t> generation = 0;
-
 /// The world, and the communicator of MPI that it stands for. From Channels::open to close.
 Communicator* joined_world = nullptr;
 
 using Held = std::shared_ptr<Channel>;
 
 }  // namespace
+
+std::atomic<std::uint64_t> Channels::generation_ = 0;
 
 Channel::Channel(MPI_Comm comm) : comm_(comm), refusal_(examine()) {}
 
@@ -121,7 +119,7 @@ std::shared_ptr<Channel> Channels::find(MPI_Comm comm) {
     MPI_Comm comm{};
     Held channel;
   } last;
-  const std::uint64_t now = generation.load(std::memory_order_acquire);
+  const std::uint64_t now = generation();
   if (last.generation == now && last.comm == comm) return last.channel;
   if (comm == MPI_COMM_WORLD && world_) {
     last = {now, comm, world_};
@@ -143,7 +141,7 @@ std::shared_ptr<Channel> Channels::find(MPI_Comm comm) {
 
 /// MPI calls this when a communicator is freed.
 int Channels::forget(MPI_Comm, int, void* attribute, void* self) {
-  generation.fetch_add(1, std::memory_order_acq_rel);
+  generation_.fetch_add(1, std::memory_order_acq_rel);
   const std::unique_ptr<Held> held{static_cast<Held*>(attribute)};
   auto& channels = *static_cast<Channels*>(self);
   (*held)->end_lending();
@@ -175,7 +173,7 @@ bool Channels::has_failed() const {
 void Channels::close() {
   if (!world_) return;
   const std::lock_guard lock{mutex_};
-  generation.fetch_add(1, std::memory_order_acq_rel);
+  generation_.fetch_add(1, std::memory_order_acq_rel);
   joined_world = nullptr;
   try {
     constexpr std::chrono::seconds limit{10};

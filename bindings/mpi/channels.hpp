@@ -61,6 +61,10 @@ class Channels {
   /// rank cannot.
   static std::unique_ptr<Channels> open(const Options& options);
 
+  /// Counts communicators that were freed: a handle that was looked up before one of them was may
+  /// mean another communicator now.
+  static std::uint64_t generation() { return generation_.load(std::memory_order_acquire); }
+
   /// Null for an error of MPI.
   std::shared_ptr<Channel> find(MPI_Comm comm);
   /// Ends a group once all of its ranks have done so.
@@ -75,6 +79,7 @@ class Channels {
   static int forget(MPI_Comm, int, void* attribute, void* self);
   void drop_retired();
 
+  static std::atomic<std::uint64_t> generation_;
   int keyval_ = MPI_KEYVAL_INVALID;
   std::shared_ptr<Channel> world_;
   struct Retired {

@@ -50,6 +50,7 @@ int finalize() {
 
 std::atomic<bool> Door::open_ = false;
 std::atomic<bool> Door::reports_ = false;
+thread_local constinit Door::Refused Door::last_refused_{~std::uint64_t{0}, MPI_Comm{}};
 
 void Door::open() noexcept {
   if (is_open()) return;
@@ -93,18 +94,20 @@ Decision Door::decide(const Arguments& a, bool may_wait) {
   const auto passed = [](Reason reason) { return Decision{std::nullopt, reason}; };
   if (!options.serves(a.kind)) return passed(Reason::switched_off);
   if (a.comm == MPI_COMM_NULL) return passed(Reason::arguments);
-  const std::shared_ptr<Channel> channel = channels->find(a.comm);
+  const std::uint64_t generation = Channels::generation();
+  std::shared_ptr<Channel> channel = channels->find(a.comm);
   if (!channel) return passed(Reason::arguments);
-  if (const auto refusal = channel->refusal()) return passed(*refusal);
-  if (!is_sound(a, channel->place())) return passed(Reason::arguments);
-  Decision decision{Served{channel}};
-  if (reduces(a.kind)) {
-    decision.served->reduction = reduction_of(a.op, layout_of(a.receive.type));
-    if (!decision.served->reduction) return passed(Reason::operation);
+  if (const auto refusal = channel->refusal()) {
+    last_refused_ = {generation, a.comm};
+    return passed(*refusal);
   }
+  if (!is_sound(a, channel->place())) return passed(Reason::arguments);
+  const Reduction* const reduction =
+      reduces(a.kind) ? reduction_of(a.op, layout_of(a.receive.type)) : nullptr;
+  if (reduces(a.kind) && !reduction) return passed(Reason::operation);
   if (!channel->is_formed() && !may_wait) return passed(Reason::not_formed);
   if (!channel->is_formed() && !channel->form()) return passed(Reason::no_group);
-  return decision;
+  return Decision{Served{std::move(channel), reduction}, {}};
 }
 
 void serve_lifecycle(void** served) {

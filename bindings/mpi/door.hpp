@@ -17,6 +17,13 @@ class Door {
   static bool is_open() { return open_.load(std::memory_order_acquire); }
   static bool reports() { return reports_.load(std::memory_order_relaxed); }
 
+  /// Whether the calls of this communicator stay MPI's, by what this thread has found out last:
+  /// so that these cost next to nothing.
+  static bool stays_with_mpi(MPI_Comm comm) {
+    return last_refused_.comm == comm && last_refused_.generation == Channels::generation() &&
+           !reports();
+  }
+
   /// All ranks decide alike: by the communicator, the operation and its type, and the calls that
   /// came before. Arguments that MPI refuses are MPI's. `may_wait`: the call is a blocking one.
   static Decision decide(const Arguments& arguments, bool may_wait);
@@ -30,7 +37,14 @@ class Door {
   static void close() noexcept;
 
  private:
+  struct Refused {
+    std::uint64_t generation;
+    MPI_Comm comm;
+  };
+
   static std::atomic<bool> open_, reports_;
+  // Where the thread finds it without a call.
+  __attribute__((tls_model("initial-exec"))) static thread_local constinit Refused last_refused_;
 };
 
 /// MPI_Init, MPI_Finalize, and what frees handles.

@@ -62,7 +62,7 @@ int refuse(MPI_Comm comm) {
 
 /// MPI's own function, or its narrow form where it has no wide one.
 template <Id id, Id narrow_id, class... Parameters, class... Rest>
-int call_own(const Arguments& arguments, std::tuple<Rest...> rest, Parameters... parameters) {
+int call_own(MPI_Comm comm, std::tuple<Rest...> rest, Parameters... parameters) {
   if (own(id))
     return std::apply(
         [&](Rest... more) {
@@ -70,16 +70,22 @@ int call_own(const Arguments& arguments, std::tuple<Rest...> rest, Parameters...
         },
         rest);
   int ranks = 0;
-  if (!own(narrow_id) || id == narrow_id || calls.Comm_size(arguments.comm, &ranks) != MPI_SUCCESS)
-    return refuse(arguments.comm);
+  if (!own(narrow_id) || id == narrow_id || calls.Comm_size(comm, &ranks) != MPI_SUCCESS)
+    return refuse(comm);
   Narrow narrow{ranks};
   const std::tuple<Narrowed<Parameters>...> narrowed{narrow(parameters)...};
-  if (!narrow.fits()) return refuse(arguments.comm);
+  if (!narrow.fits()) return refuse(comm);
   const auto function = own_as<int(Narrowed<Parameters>..., Rest...)>(narrow_id);
   const int code = std::apply(function, std::tuple_cat(narrowed, rest));
   if constexpr (sizeof...(Rest) > 0)
     if (code == MPI_SUCCESS) narrow.keep_for(*std::get<sizeof...(Rest) - 1>(rest));
   return code;
+}
+
+/// The communicator is the last parameter of all collectives.
+template <class... Parameters>
+MPI_Comm comm_of(Parameters... parameters) {
+  return std::get<sizeof...(Parameters) - 1>(std::tuple{parameters...});
 }
 
 /// The three forms of a collective, by the function that reads its parameters.
@@ -90,10 +96,12 @@ class Entries<read> {
  public:
   template <Id id, Id narrow>
   static int blocking(Parameters... parameters) {
+    const MPI_Comm comm = comm_of(parameters...);
+    const auto pass = [&] { return call_own<id, narrow>(comm, std::tuple{}, parameters...); };
+    if (Door::stays_with_mpi(comm)) return pass();
     const Arguments arguments = read(parameters...);
     return serve_or_pass(
-        arguments, true, [&](const Served& served) { return run_served(served, arguments); },
-        [&] { return call_own<id, narrow>(arguments, std::tuple{}, parameters...); });
+        arguments, true, [&](const Served& served) { return run_served(served, arguments); }, pass);
   }
 
   template <Id id, Id narrow>
@@ -102,14 +110,14 @@ class Entries<read> {
     return serve_or_pass(
         arguments, false,
         [&](const Served& served) { return start_in_background(served, arguments, request); },
-        [&] { return call_own<id, narrow>(arguments, std::tuple{request}, parameters...); });
+        [&] { return call_own<id, narrow>(arguments.comm, std::tuple{request}, parameters...); });
   }
 
   template <Id id, Id narrow>
   static int persistent(Parameters... parameters, MPI_Info info, MPI_Request* request) {
     const Arguments arguments = read(parameters...);
     const auto pass = [&] {
-      return call_own<id, narrow>(arguments, std::tuple{info, request}, parameters...);
+      return call_own<id, narrow>(arguments.comm, std::tuple{info, request}, parameters...);
     };
     const auto serve = [&](const Served& served) {
       const auto code = make_persistent(served, arguments, request);

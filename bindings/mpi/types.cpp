@@ -200,18 +200,24 @@ void in_pieces(MPI_Count count, const Layout& layout, const Part& part) {
     part(first, static_cast<int>(std::min(piece, count - first)));
 }
 
-}  // namespace
-
 /// Predefined types are never freed, so what is known of them stays true.
-Layout layout_of(MPI_Datatype type) {
+Layout known_or_examined(MPI_Datatype type) {
   thread_local std::unordered_map<std::uintptr_t, Layout> predefined;
-  thread_local Layout last;
-  if (last.predefined && last.type == type) return last;
   const auto known = predefined.find(number_of(type));
-  if (known != predefined.end()) return last = known->second;
+  if (known != predefined.end()) return known->second;
   const Layout layout = examine(type);
   if (layout.predefined) predefined.emplace(number_of(type), layout);
   return layout;
+}
+
+/// The layout that this thread has asked for last, where the thread finds it without a call.
+__attribute__((tls_model("initial-exec"))) thread_local constinit Layout last_layout{};
+
+}  // namespace
+
+Layout layout_of(MPI_Datatype type) {
+  if (last_layout.predefined && last_layout.type == type) return last_layout;
+  return last_layout = known_or_examined(type);
 }
 
 bool is_predefined_type(MPI_Datatype type) noexcept {
