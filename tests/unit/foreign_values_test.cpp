@@ -42,7 +42,7 @@ TEST(ForeignValues, FramesThatNobodySendsAreRefused) {
   };
   for (const auto& [frame, field] : {
            Case{{.kind = static_cast<Kind>(77)}, "the kind of a message is 77"},
-           Case{{.type = 200, .size = 8, .payload = 8}, "the type of a message is 200"},
+           Case{{.type = 300, .size = 8, .payload = 8}, "the type of a message is 300"},
            Case{{.tag = -1, .size = 8, .payload = 8}, "the tag of a message"},
            Case{{.size = 9, .payload = 8}, "the length of a message's frame is 8"},
            Case{{.kind = Kind::offer, .size = 8, .payload = 8}, "the length of a message's frame"},
@@ -81,7 +81,7 @@ TEST(ForeignValues, CountsOfARingAreChecked) {
 TEST(ForeignValues, OnlyTheReceiverOfAnOfferAnswersIt) {
   for (const Kind kind : {Kind::acknowledged, Kind::stream}) {
     HostileWorld world;
-    std::vector<std::byte> buffer(2000);
+    std::vector<std::byte> buffer(HostileWorld::ring.value() + 1);
     auto transfer = std::make_shared<Messages::MessageTransfer>();
     bool finished = false;
     transfer->finished = [&](std::exception_ptr, const MessageInfo&) { finished = true; };

@@ -76,9 +76,10 @@ void Messages::send(TransferPointer transfer) {
     const std::byte* data = transfer->data;
     queue(peer, {frame, data, std::move(transfer)});
   } else if (!eager && begins_at_once(*transfer) && credits_.take(peer, stored_bytes(size))) {
-    frame.kind = MessageFrame::Kind::begun;
+    const std::uint64_t fragment = fragment_of(*transfer);
+    if (size > fragment) frame.kind = MessageFrame::Kind::begun;
     frame.id = next_id_++;
-    queue(peer, {frame, transfer->data, transfer, size, fragment_of(*transfer)});
+    queue(peer, {frame, transfer->data, transfer, size, fragment});
   } else {
     try {
       offer(transfer, frame);
@@ -93,10 +94,11 @@ void Messages::send(TransferPointer transfer) {
 /// Whether a message travels in fragments unasked: to a rank on this host, which does not map it,
 /// where all of it fits into the ring now. Then the sender may compute.
 bool Messages::begins_at_once(const MessageTransfer& transfer) {
+  constexpr std::uint64_t most = 64 << 10;
   const Rank peer{transfer.peer};
   const std::uint64_t size = transfer.size, fragment = fragment_of(transfer);
-  return peers_.mapped(peer) && !transfer.stage && size <= options_.ring.value() &&
-         outgoing_[peer].empty() && rings_.has_room(peer, size, (size + fragment - 1) / fragment) &&
+  return peers_.mapped(peer) && !transfer.stage && size <= most && outgoing_[peer].empty() &&
+         rings_.has_room(peer, size, (size + fragment - 1) / fragment) &&
          peers_.allocation_of(transfer.data, Bytes{size}) == 0;
 }
 
@@ -168,12 +170,13 @@ void Messages::queue(Rank peer, Outgoing outgoing) {
   ++queued_;
 }
 
-/// The bytes of a message that travel together: the receiver copies them out of the ring while the
-/// next ones are copied in.
+/// The bytes of a message that travel together. On one host the receiver copies them out of the
+/// ring while the next ones are copied in.
 std::uint64_t Messages::fragment_of(const MessageTransfer& transfer) const {
-  const std::uint64_t ring = options_.ring.value();
-  const bool is_short = peers_.mapped(Rank{transfer.peer}) && transfer.size <= ring / 2;
-  return is_short ? ring / 8 : ring / 4;
+  constexpr std::uint64_t is_short = 32 << 10;
+  const std::uint64_t most = options_.ring.value() / 4;
+  if (!peers_.mapped(Rank{transfer.peer})) return most;
+  return std::min<std::uint64_t>(most, transfer.size <= is_short ? 8 << 10 : 16 << 10);
 }
 
 /// Writes a frame, or the next fragment of a message.
