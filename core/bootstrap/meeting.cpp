@@ -48,7 +48,7 @@ Secret secret_of(const MeetingPlace& place, const std::string& common) {
   return Secret::from_text(text).child("grow", std::as_bytes(std::span{place.name}));
 }
 
-StoreClient::Settings client_settings(const Meeting& meeting, int rank, int size) {
+StoreClient::Settings client_settings(const MeetingPoint& meeting, int rank, int size) {
   return {.endpoint = meeting.endpoint,
           .secret = meeting.secret,
           .scope = meeting.scope,
@@ -60,7 +60,7 @@ StoreClient::Settings client_settings(const Meeting& meeting, int rank, int size
 /// A store of one meeting. No two of this user can be at one endpoint.
 class MeetingStore final : public JobStore {
  public:
-  MeetingStore(const Meeting& meeting, int rank, int size, Deadline deadline)
+  MeetingStore(const MeetingPoint& meeting, int rank, int size, Deadline deadline)
       : server_({.endpoint = meeting.endpoint, .secret = meeting.secret, .any_scope = false}),
         client_(opened(meeting, rank, size), deadline) {}
 
@@ -76,7 +76,7 @@ class MeetingStore final : public JobStore {
   const Secret& secret() const override { return client_.secret(); }
 
  private:
-  StoreClient::Settings opened(const Meeting& meeting, int rank, int size) {
+  StoreClient::Settings opened(const MeetingPoint& meeting, int rank, int size) {
     server_.open_scope(meeting.scope);
     auto settings = client_settings(meeting, rank, size);
     settings.endpoint = server_.endpoint();
@@ -98,7 +98,8 @@ Growth await_growth(StoreClient& visitor, Deadline deadline) {
 
 /// Null where another process has, or had, the place: what that one has put into the store counts.
 /// The time of the meeting begins anew, however long this rank has waited for it.
-std::unique_ptr<JobStore> sit_down(const Meeting& meeting, int rank, int size, Deadline deadline) {
+std::unique_ptr<JobStore> sit_down(const MeetingPoint& meeting, int rank, int size,
+                                   Deadline deadline) {
   std::unique_ptr<JobStore> store;
   try {
     store = std::make_unique<StoreClient>(client_settings(meeting, rank, size),
@@ -111,7 +112,7 @@ std::unique_ptr<JobStore> sit_down(const Meeting& meeting, int rank, int size, D
   return store;
 }
 
-Seat take_seat_now(const Meeting& meeting, int rank, Deadline deadline) {
+Seat take_seat_now(const MeetingPoint& meeting, int rank, Deadline deadline) {
   StoreClient visitor{client_settings(meeting, -1, 0), deadline};
   const Growth growth = await_growth(visitor, deadline);
   if (rank >= 0 && (rank < growth.before || rank >= growth.after))
@@ -131,7 +132,7 @@ Seat take_seat_now(const Meeting& meeting, int rank, Deadline deadline) {
 
 }  // namespace
 
-Meeting meeting_at(const MeetingPlace& place, const std::string& secret) {
+MeetingPoint meeting_at(const MeetingPlace& place, const std::string& secret) {
   if (place.id) {
     const auto [endpoint, own_secret] = unseal(*place.id);
     return {endpoint, own_secret, UniqueIdRegistry::scope, place.id};
@@ -154,12 +155,12 @@ bool is_here(const SocketEndpoint& endpoint) {
   }
 }
 
-std::unique_ptr<JobStore> host_meeting(const Meeting& meeting, int rank, int size,
+std::unique_ptr<JobStore> host_meeting(const MeetingPoint& meeting, int rank, int size,
                                        Deadline deadline) {
   return std::make_unique<MeetingStore>(meeting, rank, size, deadline);
 }
 
-std::unique_ptr<JobStore> attend_meeting(const Meeting& meeting, int rank, int size,
+std::unique_ptr<JobStore> attend_meeting(const MeetingPoint& meeting, int rank, int size,
                                          Deadline deadline) {
   if (meeting.id) return join(*meeting.id, rank, size, deadline);
   return std::make_unique<StoreClient>(client_settings(meeting, rank, size), deadline);
@@ -169,7 +170,7 @@ void announce_growth(Store& store, const Growth& growth) {
   store.put(growth_key, std::as_bytes(std::span{&growth, 1}));
 }
 
-Seat take_seat(const Meeting& meeting, int rank, Deadline deadline) {
+Seat take_seat(const MeetingPoint& meeting, int rank, Deadline deadline) {
   while (true) try {
       return take_seat_now(meeting, rank, deadline);
     } catch (const BootstrapError& error) {

@@ -15,7 +15,7 @@
 namespace capstan {
 
 /// The store at a MeetingPlace.
-struct Meeting {
+struct MeetingPoint {
   SocketEndpoint endpoint;
   Secret secret;
   std::string scope;
@@ -24,7 +24,7 @@ struct Meeting {
 
 /// `secret` is that of a name which has none of its own. Throws InvalidArgument for a place that is
 /// none.
-Meeting meeting_at(const MeetingPlace& place, const std::string& secret);
+MeetingPoint meeting_at(const MeetingPlace& place, const std::string& secret);
 
 /// Whether a store at the endpoint can be hosted on this host.
 bool is_here(const SocketEndpoint& endpoint);
@@ -32,9 +32,9 @@ bool is_here(const SocketEndpoint& endpoint);
 /// The store as member `rank` of the `size` ranks that there will be sees it: hosts it, or joins
 /// the one that another member hosts. Throw BootstrapError, SystemError where another communicator
 /// meets its new ranks there at this time.
-std::unique_ptr<JobStore> host_meeting(const Meeting& meeting, int rank, int size,
+std::unique_ptr<JobStore> host_meeting(const MeetingPoint& meeting, int rank, int size,
                                        Deadline deadline);
-std::unique_ptr<JobStore> attend_meeting(const Meeting& meeting, int rank, int size,
+std::unique_ptr<JobStore> attend_meeting(const MeetingPoint& meeting, int rank, int size,
                                          Deadline deadline);
 
 /// The numbers of ranks before and after.
@@ -54,7 +54,7 @@ struct Seat {
 /// one. By a name it waits for the next meeting where all places are taken. Throws BootstrapError
 /// when it has got none by the deadline, at once for a wrong secret or an id whose server has
 /// ended.
-Seat take_seat(const Meeting& meeting, int rank, Deadline deadline);
+Seat take_seat(const MeetingPoint& meeting, int rank, Deadline deadline);
 /// Whether a new rank has taken the place of `rank`.
 bool is_taken(Store& store, int rank);
 

@@ -32,7 +32,7 @@ MeetingPlace place_of(const Fire& fire) {
   return {.id = {}, .name = fire.name, .secret = "a secret that only this test has"};
 }
 
-/// What hits one process, and when: some time after it begins a step for the n-th time.
+/// One process is hit some time after it begins a step for the n-th time.
 struct Hit {
   enum class Step { call, shrink, grow, join };
 
@@ -164,7 +164,7 @@ class Loop {
 
 /// The step of joining begins when members meet.
 void hit_when_members_meet(const Fire& fire, Executioner& executioner) {
-  const Meeting meeting = meeting_at(place_of(fire), {});
+  const MeetingPoint meeting = meeting_at(place_of(fire), {});
   while (!is_own_listener(std::get<AbstractEndpoint>(meeting.endpoint)))
     std::this_thread::sleep_for(200us);
   executioner.begins(Hit::Step::join);

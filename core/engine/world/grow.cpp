@@ -27,7 +27,7 @@ using namespace std::chrono_literals;
 /// New ranks that live read at once what became of them.
 constexpr std::chrono::milliseconds longest_goodbye = 10s;
 
-/// What a member asks for, as the others see it.
+/// The arguments of a member, as the others see them.
 struct Wish {
   enum class Place : std::uint32_t { none, id, name };
 
@@ -256,7 +256,7 @@ class Grow {
   const Growing& growing_;
   const Growth growth_;
   Deadline deadline_ = Deadline::never();
-  std::optional<Meeting> meeting_;
+  std::optional<MeetingPoint> meeting_;
   Rank speaker_{};
   std::unique_ptr<JobStore> store_;
   std::optional<Member> made_;

@@ -37,7 +37,7 @@ Member take_part(const Seat& seat, const Settings& settings) {
 Member join_growing_world(const MeetingPlace& place, int rank, const Settings& settings) {
   check_times(settings);
   try {
-    const Meeting meeting = meeting_at(place, settings.secret);
+    const MeetingPoint meeting = meeting_at(place, settings.secret);
     return take_part(take_seat(meeting, rank, Deadline::in(settings.join_timeout)), settings);
   } catch (const TimedOut& error) {
     throw BootstrapError(text_of(error.what()), ErrorCode::join_timed_out);
