@@ -203,6 +203,37 @@ static void persistent_calls(capstan_communicator* world) {
   CHECK(capstan_start_persistent(NULL) == CAPSTAN_INVALID_ARGUMENT && !sum);
 }
 
+static void add_one_rank_each(capstan_communicator* all) {
+  int32_t ranks = 1;
+  OK(capstan_all_reduce(all, &ranks, &ranks, 1, CAPSTAN_I32, CAPSTAN_SUM));
+  CHECK(ranks == size + 1);
+  OK(capstan_destroy(all));
+}
+
+static void* join_as_new_rank(void* place) {
+  capstan_communicator* all = NULL;
+  OK(capstan_join_growing(place, size, NULL, &all));
+  add_one_rank_each(all);
+  return NULL;
+}
+
+/* Rank 0 alone has the id, and the thread that is the new rank. */
+static void grow(capstan_communicator* world) {
+  capstan_communicator* all = NULL;
+  CHECK(capstan_grow(world, 1, NULL, &all) == CAPSTAN_INVALID_ARGUMENT && !all);
+  capstan_unique_id id;
+  capstan_meeting_place place = CAPSTAN_MEETING_PLACE_INIT;
+  pthread_t joiner;
+  if (rank == 0) {
+    OK(capstan_create_unique_id(NULL, &id));
+    place.id = &id;
+    CHECK(pthread_create(&joiner, NULL, join_as_new_rank, &place) == 0);
+  }
+  OK(capstan_grow(world, 1, rank == 0 ? &place : NULL, &all));
+  add_one_rank_each(all);
+  if (rank == 0) pthread_join(joiner, NULL);
+}
+
 static void groups(capstan_communicator* world) {
   int32_t there = -1, own_rank = -1, own_size = -1;
   capstan_communicator *parity = NULL, *first = NULL, *nobody = NULL;
@@ -228,8 +259,7 @@ static void groups(capstan_communicator* world) {
   OK(capstan_size(same, &same_size));
   CHECK(same_size == size);
   OK(capstan_destroy(same));
-  capstan_communicator* more = NULL;
-  CHECK(capstan_grow(world, 1, NULL, &more) == CAPSTAN_INVALID_ARGUMENT && !more);
+  grow(world);
   OK(capstan_subgroup(world, &zero, 1, &first));
   CHECK((first != NULL) == (rank == 0));
   OK(capstan_destroy(first));
