@@ -112,7 +112,7 @@ std::unique_ptr<JobStore> sit_down(const MeetingPoint& meeting, int rank, int si
   return store;
 }
 
-Seat take_seat_now(const MeetingPoint& meeting, int rank, Deadline deadline) {
+MeetingSeat take_seat_now(const MeetingPoint& meeting, int rank, Deadline deadline) {
   StoreClient visitor{client_settings(meeting, -1, 0), deadline};
   const Growth growth = await_growth(visitor, deadline);
   if (rank >= 0 && (rank < growth.before || rank >= growth.after))
@@ -170,7 +170,7 @@ void announce_growth(Store& store, const Growth& growth) {
   store.put(growth_key, std::as_bytes(std::span{&growth, 1}));
 }
 
-Seat take_seat(const MeetingPoint& meeting, int rank, Deadline deadline) {
+MeetingSeat take_seat(const MeetingPoint& meeting, int rank, Deadline deadline) {
   while (true) try {
       return take_seat_now(meeting, rank, deadline);
     } catch (const BootstrapError& error) {

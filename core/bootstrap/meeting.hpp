@@ -45,7 +45,7 @@ struct Growth {
 void announce_growth(Store& store, const Growth& growth);
 
 /// The place of a new rank.
-struct Seat {
+struct MeetingSeat {
   std::unique_ptr<JobStore> store;
   int rank = 0;
   Growth growth;
@@ -54,7 +54,7 @@ struct Seat {
 /// one. By a name it waits for the next meeting where all places are taken. Throws BootstrapError
 /// when it has got none by the deadline, at once for a wrong secret or an id whose server has
 /// ended.
-Seat take_seat(const MeetingPoint& meeting, int rank, Deadline deadline);
+MeetingSeat take_seat(const MeetingPoint& meeting, int rank, Deadline deadline);
 /// Whether a new rank has taken the place of `rank`.
 bool is_taken(Store& store, int rank);
 

@@ -105,7 +105,7 @@ void allocate_later(Messages::MessageTransfer& transfer, const Message& message,
   };
 }
 
-/// What names a message.
+/// The facts that name a message.
 struct Header {
   bool sends = false;
   DataType type{};

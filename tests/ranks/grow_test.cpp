@@ -174,7 +174,7 @@ TEST(GrowingRefuses, ToGoOnWithANewRankThatHasDied) {
   const Settings settings = growing_settings();
   for (const MeetingPlace& place : {named("died"), MeetingPlace{.id = create_unique_id()}}) {
     const auto dying = in_thread([&] {
-      const Seat seat = take_seat(meeting_at(place, {}), -1, Deadline::in(60s));
+      const MeetingSeat seat = take_seat(meeting_at(place, {}), -1, Deadline::in(60s));
       EXPECT_EQ(seat.rank, 2);
     });
     on_threads(2, settings, [&](Communicator& world) {

@@ -29,11 +29,11 @@ class MessageWorld {
  public:
   MessageWorld(int ranks, Memory memory, std::vector<Bytes> limits, bool read_remote = true)
       : world_(ranks, memory, Messages::area(ranks, ring)) {
-    make_ranks(limits, read_remote);
+    make_ranks(limits, read_remote, memory);
   }
   MessageWorld(int ranks, const ExecutorWorld::MakeTransports& make, Bytes limit)
       : world_(ranks, make, Messages::area(ranks, ring)) {
-    make_ranks({limit}, true);
+    make_ranks({limit}, true, Memory::shared);
   }
   ~MessageWorld() {
     for (const auto& messages : ranks_) messages->fail_all(nullptr);
@@ -89,13 +89,14 @@ class MessageWorld {
   }
 
  private:
-  void make_ranks(const std::vector<Bytes>& limits, bool read_remote) {
+  void make_ranks(const std::vector<Bytes>& limits, bool read_remote, Memory memory) {
     for (int rank = 0; rank < world_.ranks(); ++rank)
       ranks_.push_back(std::make_unique<Messages>(
           world_.peers(rank), world_.layout().messages(),
           Messages::Options{.ring = ring,
                             .eager = eager,
                             .read_remote = read_remote,
+                            .reads_alone = memory == Memory::interrupted,
                             .unexpected = limits[static_cast<std::size_t>(rank) % limits.size()]}));
   }
 

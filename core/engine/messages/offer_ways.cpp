@@ -13,7 +13,7 @@ OfferWay OfferWays::next(std::uint64_t bytes) {
   return static_cast<OfferWay>(known.noted % ways);
 }
 
-/// Of the times of a way the least counts: what the sender does otherwise lengthens some.
+/// The least time of a way counts: what else the sender does lengthens some.
 void OfferWays::note(std::uint64_t bytes, OfferWay way, Time took) {
   Class& known = classes_[class_of(bytes)];
   if (known.left > 0) return;

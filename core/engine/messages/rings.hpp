@@ -45,7 +45,7 @@ class Rings {
   struct Line;
   struct Head;
   struct Tail;
-  /// Of the two rings between two ranks, so far.
+  /// The lines and bytes that have passed through the rings between two ranks.
   struct Count {
     std::uint64_t lines = 0, bytes = 0;
   };

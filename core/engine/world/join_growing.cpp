@@ -18,7 +18,7 @@ std::string text_of(std::string_view why) {
   return fmt::format("a new rank could not join a communicator that grows: {}", why);
 }
 
-Member take_part(const Seat& seat, const Settings& settings) {
+Member take_part(const MeetingSeat& seat, const Settings& settings) {
   JobStore& store = *seat.store;
   WatchedStore watched{store, [&] { require_hope(store); }};
   try {

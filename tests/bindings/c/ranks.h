@@ -14,6 +14,7 @@ extern int32_t *in, *out; /* MOST_RANKS * MOST elements each */
 /* Fills `in` with values that are distinct for each rank and index, and `out` with -1. */
 void fill(size_t count);
 
+void names(void);
 void collectives(capstan_communicator* world);
 void join_in_store(capstan_communicator* world);
 void algorithms_of_the_program(capstan_communicator* world);

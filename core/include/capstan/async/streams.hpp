@@ -15,7 +15,7 @@
 namespace CAPSTAN_EXPORT capstan {
 
 class Profiler;
-class StreamTuning;
+class [[gnu::visibility("hidden")]] StreamTuning;
 
 /// Collectives and messages on memory of devices, in the order of streams (cudaStream_t, CUstream,
 /// hipStream_t):
