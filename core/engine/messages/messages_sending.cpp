@@ -53,20 +53,26 @@ void Messages::send(TransferPointer transfer) {
 
 /// Whether a message travels in fragments unasked: to a rank on this host, which does not map it,
 /// where all of it fits into the ring now. Then the sender may compute.
-bool Messages::begins_at_once(const MessageTransfer& transfer) {
+bool Messages::begins_at_once(const MessageTransfer& transfer) try {
   constexpr std::uint64_t most = 64 << 10;
   const Rank peer{transfer.peer};
   const std::uint64_t size = transfer.size, fragment = fragment_of(transfer);
   return peers_.mapped(peer) && !transfer.stage && size <= most && outgoing_[peer].empty() &&
          rings_.has_room(peer, size, (size + fragment - 1) / fragment) &&
          peers_.allocation_of(transfer.data, Bytes{size}) == 0;
+} catch (const Error&) {  // what the peer says is wrong: the offer meets it again
+  return false;
 }
 
 /// Sends a message to a peer that has mapped this rank's memory, where no other waits for room.
 bool Messages::send_at_once(Rank peer, const MessageFrame& frame, const TransferPointer& transfer) {
-  if (!peers_.mapped(peer) || !outgoing_[peer].empty() || !sending_[peer].empty() ||
-      !rings_.write(peer, frame, transfer->data))
-    return false;
+  if (!peers_.mapped(peer) || !outgoing_[peer].empty() || !sending_[peer].empty()) return false;
+  try {
+    if (!rings_.write(peer, frame, transfer->data)) return false;
+  } catch (const Error&) {  // what the peer says is wrong: fail_all() is to find the transfer
+    queue(peer, {frame, transfer->data, transfer});
+    throw;
+  }
   rings_.show(peer);
   full_since_[peer] = {};
   finish(transfer, nullptr, self_.value(), transfer->tag, transfer->size);
