@@ -121,7 +121,7 @@ bool Messages::pull(Incoming& incoming) {
     incoming.error = std::current_exception();
     return true;
   }
-  if (transfer.done == 0 && !begin_pull(incoming)) return true;
+  if (incoming.began == Time{} && transfer.done == 0 && !begin_pull(incoming)) return true;
   const std::uint64_t length = std::min(pull_at_once, incoming.frame.size - transfer.done);
   if (read_offer(incoming, transfer.done, length)) {
     transfer.done += length;
@@ -165,8 +165,9 @@ void Messages::ask_for_fragments(Incoming& incoming) {
   write_frames(incoming.source);
 }
 
-/// A sender that computes sends no fragments, and keeps nobody waiting: its memory is read then.
-/// What has been read counts if there is no fragment afterwards: the send is not complete then.
+/// Reads the memory of a sender that computes, and so sends no fragments. The bytes are valid only
+/// if no fragment has arrived when the read ends: the send is not complete then, and its buffer has
+/// not changed.
 bool Messages::read_meanwhile(Incoming& incoming) {
   constexpr std::chrono::microseconds patience{50};
   MessageTransfer& transfer = *incoming.transfer;
