@@ -74,7 +74,8 @@ void CellSweep::try_shorter(std::size_t parent) {
   parent_ = parent;
   const MeasuredWay way = entries_[parent].way;
   stage_ = Stage::finished;
-  if (way.protocol != Protocol::staged || way.times_shorter * 2 > options_.most_shorter) return;
+  if (lowered_as(way.protocol) != Protocol::staged || way.times_shorter * 2 > options_.most_shorter)
+    return;
   stage_ = Stage::shorter, rounds_ = 0;
   for (Entry& entry : entries_) entry.dropped = true;
   entries_[parent].dropped = false, entries_[parent].times.clear();

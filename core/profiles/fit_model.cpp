@@ -67,7 +67,7 @@ class Ways {
     const Call call = measured_call(cell, memory_of(unscaled_));
     auto& ways = cells_.emplace_back();
     for (const MeasuredWay& way : cell.ways) {
-      if (way.times_shorter != 1 ||
+      if (way.times_shorter != 1 || lowered_as(way.protocol) != way.protocol ||
           obstacle(*way.algorithm, hosts_, SumOrder::any) != Obstacle::none ||
           obstacle(*way.algorithm, way.protocol, hosts_, call, unscaled_, true) != Obstacle::none)
         continue;

@@ -144,7 +144,7 @@ TEST_P(MessageVariants, ASendThatNobodyTakesIsATimeOut) {
       };
       if (world.rank() == 0) {
         const std::string error = error_of([&] {
-          for (int i = 0; i < 1000; ++i) world.send(data, 1, 7);
+          for (int i = 0; i < 5000; ++i) world.send(data, 1, 7);
         });
         EXPECT_THAT(error, HasSubstr("for rank 1 to take a message"));
         failed.count_down();

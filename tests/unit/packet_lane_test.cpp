@@ -33,18 +33,18 @@ class PacketLaneTest : public ::testing::Test {
     op.count = count;
     output.assign(count, 0);
 
-    slots.enter_block(plan.slots, 0);
     call.plan = &plan;
     call.program = &program;
     call.output = reinterpret_cast<std::byte*>(output.data());
-    call.slot_offset = slots.offset();
+    call.slot_offset = slots.enter_block(plan.slots, 0);
     call.place_buffers();
     lane.begin_call(plan, call_number);
   }
 
   /// Rank 0 sends a packet: its values go up from `first`.
   void send_packet(std::uint64_t index, float first, std::uint64_t number = call_number) {
-    auto& packet = reinterpret_cast<Packet*>(world.peers(0).own_segment() + slots.offset())[index];
+    auto& packet =
+        reinterpret_cast<Packet*>(world.peers(0).own_segment() + call.slot_offset)[index];
     std::vector<float> values(plan.packet_elements);
     std::iota(values.begin(), values.end(), first);
     std::memcpy(packet.payload, values.data(), values.size() * sizeof(float));

@@ -214,8 +214,7 @@ TEST(PlanCache, TheFirstCallsRunByOnePlan) {
 /// Plans are forgotten in the call that ends the first ones of a kind: its plan is one of them.
 TEST(PlanCache, OneCandidateIsNotTriedThoughThereAreManyPlans) {
   Context context = context_with(true);
-  context.selection.hosts = Hosts{2};
-  context.selection.links.reads_peers = false;
+  context.selection.hosts = Hosts{std::vector<int>{0, 1}};
   Bench bench{context};
   const Call call{.collective = Collective::scatter, .shape = {.count = Elements{8000}}};
   const CachedPlan* const first = bench.plans.next(call).plan;

@@ -73,6 +73,27 @@ TEST(Slots, RotateThroughAllOfAKind) {
   EXPECT_EQ(rotation.first_block(), 32u);
 }
 
+/// A stream of blocks and as many calls of one block use the same places, one after the other.
+TEST(Slots, PlacesMoveOnWithEachTurn) {
+  constexpr SlotPlaces places{.count = 4, .distance = 4096};
+  SlotRotation calls{layout}, stream{layout};
+  std::set<std::uint64_t> offsets;
+  for (std::uint64_t i = 0; i < 3 * places.count; ++i) {
+    const auto offset = [&](SlotRotation& rotation, std::uint64_t block) {
+      return rotation.slot(SlotKind::staging, block).offset +
+             rotation.place(SlotKind::staging, block, places);
+    };
+    EXPECT_EQ(calls.place(SlotKind::staging, 0, places), i / 3 * places.distance);
+    EXPECT_EQ(offset(stream, i), offset(calls, 0));
+    offsets.insert(offset(calls, 0));
+    calls.end_call(SlotKind::staging, 1, false);
+  }
+  EXPECT_EQ(offsets.size(), 3 * places.count);
+  stream.end_call(SlotKind::staging, 3 * places.count, false);
+  EXPECT_EQ(calls.place(SlotKind::staging, 0, places), 0U) << "comes round";
+  EXPECT_EQ(stream.place(SlotKind::staging, 0, places), 0U);
+}
+
 TEST(Slots, OfAStreamGoOnWhereTheLastCallEnded) {
   SlotRotation rotation{layout};
   rotation.end_call(SlotKind::staging, 1, false);

@@ -44,7 +44,7 @@ void Combiner::combine(const RunningCall& call, const HostOp& op, std::byte* to,
 /// the cache and copied to the memory that peers read, tile by tile.
 void Combiner::combine_in_tiles(const RunningCall& call, const HostOp& op, std::byte* to,
                                 std::byte* second, std::uint64_t count) {
-  const std::uint64_t room = op.streams ? streamed_tile_bytes : tile_bytes;
+  const std::uint64_t room = op.streams || op.copy_streams ? streamed_tile_bytes : tile_bytes;
   tile_.resize(streamed_tile_bytes / sizeof(CacheLine));
   auto* const staged = reinterpret_cast<std::byte*>(tile_.data());
   tile_sources_.resize(op.source_count);
@@ -65,7 +65,7 @@ void Combiner::combine_in_tiles(const RunningCall& call, const HostOp& op, std::
             .stream_destination = op.streams,
             .following = count - first - length});
     if (result != to + at) kernels::copy(to + at, result, length * element, false);
-    if (second) kernels::copy(second + at, cached, length * element, false);
+    if (second) kernels::copy(second + at, cached, length * element, op.copy_streams);
   }
 }
 

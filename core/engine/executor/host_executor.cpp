@@ -71,8 +71,7 @@ inline void HostExecutor::enter_block(std::uint64_t block) {
   call_.op = 0;
   call_.slot_acquired = false;
   call_.place_buffers();
-  slots_.enter_block(call_.plan->slots, block);
-  call_.slot_offset = slots_.offset();
+  call_.slot_offset = slots_.enter_block(call_.plan->slots, block, call_.plan->places);
 }
 
 inline bool HostExecutor::run_call() {

@@ -15,11 +15,18 @@
 namespace capstan {
 namespace {
 
+/// Whether the protocol asks for streaming stores to this place.
+bool streams_to(const Plan& plan, const Operand& destination) {
+  return plan.protocol == Protocol::streamed && destination.place == Place::staging;
+}
+
 /// Whether a result is written by streaming stores, which leave the cache to data that are still
-/// needed. Not if peers read the result soon, or if it is sent.
+/// needed. Not if peers read the result soon, or if it is sent, unless the protocol asks for it.
 bool streams(const Plan& plan, const Program& program, const Op& op) {
-  if (!plan.exceeds_cache || op.code != OpCode::gather) return false;
+  if (op.code != OpCode::gather) return false;
   const Operand& result = program.destinations(op).front();
+  if (streams_to(plan, result)) return true;
+  if (!plan.exceeds_cache) return false;
   if (result.place == Place::peer_output || writes_peers_too(program, op)) return true;
   if (reaches_outputs(plan.protocol) || result.place != Place::output) return false;
   return std::ranges::none_of(program.ops, [&](const Op& other) {
@@ -28,6 +35,11 @@ bool streams(const Plan& plan, const Program& program, const Op& op) {
     return sent.place == Place::output && sent.offset < result.offset + op.length &&
            result.offset < sent.offset + other.length;
   });
+}
+
+bool copy_streams(const Plan& plan, const Program& program, const Op& op) {
+  return op.code == OpCode::gather && program.destinations(op).size() == 2 &&
+         streams_to(plan, program.destinations(op)[1]);
 }
 
 bool reads_buffer(const Program& program, const Op& op) {
@@ -93,9 +105,9 @@ HostProgram host_program_of(const Plan& plan, const BoundProgram& bound) {
   program.ops.reserve(bound.ops.size());
   for (const BoundOp& op : bound.ops) {
     const Op& source = bound.source.ops[op.source_op];
-    program.ops.push_back({op, streams(plan, bound.source, source),
-                           plan.exceeds_cache && reads_buffer(bound.source, source),
-                           fits_packet(plan, op)});
+    program.ops.push_back(
+        {op, streams(plan, bound.source, source), copy_streams(plan, bound.source, source),
+         plan.exceeds_cache && reads_buffer(bound.source, source), fits_packet(plan, op)});
   }
   if (!in_packets(plan.protocol)) add_prefetches(program, bound, plan.element);
   return program;

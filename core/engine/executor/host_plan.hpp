@@ -11,9 +11,10 @@ namespace capstan {
 
 /// An operation, and how the processor does it.
 struct HostOp : BoundOp {
-  bool streams = false;      ///< the result goes past the cache
-  bool from_memory = false;  ///< sources are in buffers, and these exceed the cache
-  bool fits_packet = false;  ///< a copy in packets, of no more than one
+  bool streams = false;       ///< the result goes past the cache
+  bool copy_streams = false;  ///< the same of what is written to a second destination
+  bool from_memory = false;   ///< sources are in buffers, and these exceed the cache
+  bool fits_packet = false;   ///< a copy in packets, of no more than one
   /// The cache lines that a wait prefetches when the signal arrives: their number, and the operand
   /// in which they begin.
   std::uint32_t prefetched_lines = 0, prefetched_operand = 0;

@@ -27,7 +27,7 @@ struct RunningCall {
   const HostProgram* program = nullptr;  ///< of the block
   std::uint32_t op = 0;                  ///< the operation of the program that runs next
 
-  std::uint64_t slot_offset = 0;  ///< of the block's slot, in every segment
+  std::uint64_t slot_offset = 0;  ///< of the block's place in its slot, in every segment
   std::vector<std::byte*> bases;  ///< see BoundOperand
   std::vector<std::byte> scratch;
   /// Where the sources of the current operation are; filled by the part that runs it. It has room

@@ -21,12 +21,15 @@ void populate(const std::byte* segment, Bytes begin, Bytes length, int advice) {
   ::madvise(const_cast<std::byte*>(segment) + first, (begin + length).value() - first, advice);
 }
 
-/// Whether the slots of this kind and region are mapped at once: those that so many calls take in
-/// turn that most calls of a trial would be the first to use theirs. Few calls use the second
-/// regions of small packets, which are long.
+/// Whether the slots of the plan are mapped at once: those that so many calls take in turn, slots
+/// or places in them, that most calls of a trial would be the first to use theirs.
+bool maps_slots(const Plan& plan) {
+  return is_small(plan.slots) || plan.places.count > 1;
+}
+/// The same of a region. Few calls use the second regions of small packets, which are long.
 // measured: docs/lab-notebook.md#slots-that-are-mapped-at-once
 bool maps_at_once(SlotKind kind, std::size_t region) {
-  return is_small(kind) && (region == 0 || kind != SlotKind::small_packets);
+  return region == 0 || kind != SlotKind::small_packets;
 }
 
 }  // namespace
@@ -45,6 +48,7 @@ SlotRing::SlotRing(Peers& peers, const SegmentLayout& layout, CallLog& log, cons
 void SlotRing::map_pages(const Plan& plan) {
   if (!maps_pages()) return;
   map_control_pages();
+  if (!maps_slots(plan)) return;
   for (std::size_t region = 0; region < staging_regions; ++region) {
     const auto writes = [&](const BoundProgram& program) {
       return program.source.staging[region] > Elements{};
@@ -57,7 +61,7 @@ void SlotRing::map_pages(const Plan& plan) {
 /// Each process has page tables of its own, with entries for each mapping of a segment.
 // measured: docs/lab-notebook.md#pages-of-readers
 void SlotRing::map_pages_of_peers(const Plan& plan) {
-  if (!maps_pages() || !is_small(plan.slots)) return;
+  if (!maps_pages() || !maps_slots(plan)) return;
   for (const BoundProgram& program : plan.programs)
     for (const BoundOperand& operand : program.operands)
       if (operand.in_staging() && operand.owner != peers_.self() && peers_.mapped(operand.owner))
@@ -71,8 +75,9 @@ void SlotRing::map_region_of_peer(SlotKind kind, const BoundOperand& operand) {
   bool& is_mapped = mapped_regions_of_peers_[operand.owner][by_alias ? 1 : 0]
                                             [static_cast<std::size_t>(kind)][region];
   if (!maps_at_once(kind, region) || std::exchange(is_mapped, true)) return;
-  populate(by_alias ? peers_.segment_for_long_reads(operand.owner) : peers_.segment(operand.owner),
-           begin_of(kind, region), length, MADV_POPULATE_READ);
+  populate_region(
+      by_alias ? peers_.segment_for_long_reads(operand.owner) : peers_.segment(operand.owner), kind,
+      region, MADV_POPULATE_READ);
 }
 
 // measured: docs/lab-notebook.md#first-fifty-calls
@@ -101,9 +106,20 @@ Bytes SlotRing::begin_of(SlotKind kind, std::size_t region) const {
 }
 
 void SlotRing::map_region(SlotKind kind, std::size_t region) {
-  if (std::exchange(mapped_regions_[static_cast<std::size_t>(kind)][region], true)) return;
-  populate(peers_.own_segment(), begin_of(kind, region), layout_.slots().between_regions(kind),
-           MADV_POPULATE_WRITE);
+  if (!std::exchange(mapped_regions_[static_cast<std::size_t>(kind)][region], true))
+    populate_region(peers_.own_segment(), kind, region, MADV_POPULATE_WRITE);
+}
+
+/// Long slots are populated only where places may be.
+void SlotRing::populate_region(const std::byte* segment, SlotKind kind, std::size_t region,
+                               int advice) {
+  const SlotLayout& slots = layout_.slots();
+  const Bytes begin = begin_of(kind, region);
+  if (kind != SlotKind::staging)
+    return populate(segment, begin, slots.between_regions(kind), advice);
+  for (int slot = 0; slot < slots.pool().count.staging; ++slot)
+    populate(segment, begin + slots.region(kind) * static_cast<std::uint64_t>(slot),
+             slots.room_for_places(), advice);
 }
 
 /// Polls briefly until the reader has finished the block that was last written to the current slot.

@@ -27,8 +27,9 @@ class SlotRing {
 
   /// Maps the pages of all slots that the plan writes to, at once, before it first runs. A call
   /// that touches an unmapped page takes up to fifty times as long, and a candidate that is
-  /// measured by such calls seems slow. Does nothing where the kernel cannot do it; for `staging`,
-  /// whose slots are long and few; and among many ranks, as they would not use most of the pages.
+  /// measured by such calls seems slow. Does nothing where the kernel cannot do it; for blocks that
+  /// take a whole slot, of which there are few; and among many ranks, as they would not use most of
+  /// the pages.
   void map_pages(const Plan& plan);
   /// Maps the slots of peers that the plan reads, for this process. To be called after calls of the
   /// plan; the first time counts. By then the peers have mapped them: a page belongs to the memory
@@ -44,10 +45,12 @@ class SlotRing {
   void begin_call(const Plan& plan) {
     if (plan.blocks > 1) tell_writers();
   }
-  /// Makes the slot of a block the current one.
-  void enter_block(SlotKind kind, std::uint64_t block) { slot_ = &rotation_.slot(kind, block); }
-  /// The offset of the current slot, in every segment.
-  std::uint64_t offset() const { return slot_->offset; }
+  /// Makes the slot of a block the current one. Returns the offset of the block's data there, in
+  /// every segment.
+  std::uint64_t enter_block(SlotKind kind, std::uint64_t block, const SlotPlaces& places = {}) {
+    slot_ = &rotation_.slot(kind, block);
+    return slot_->offset + rotation_.place(kind, block, places);
+  }
   /// The distance from the current slot to that of a later call.
   std::ptrdiff_t distance(SlotKind kind, std::size_t calls_ahead) const {
     return rotation_.distance(kind, *slot_, calls_ahead);
@@ -83,6 +86,7 @@ class SlotRing {
   bool maps_pages() const;
   void map_control_pages();
   Bytes begin_of(SlotKind kind, std::size_t region) const;
+  void populate_region(const std::byte* segment, SlotKind kind, std::size_t region, int advice);
   void map_region(SlotKind kind, std::size_t region);
   void map_region_of_peer(SlotKind kind, const BoundOperand& operand);
   /// Mostly known_finished_ tells, and no segment of a reader is read.

@@ -2,6 +2,7 @@
 #include "core/engine/run/machine_view.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include "capstan/deadline.hpp"
 #include "core/engine/messages/messages.hpp"
@@ -9,10 +10,15 @@
 #include "core/schedule/selection/device_links.hpp"
 
 namespace capstan {
+
+/// Among few ranks on a host the rings to all peers together take more than the second cache of a
+/// core holds, for the reason that SlotPlaces has.
 Bytes message_ring(const Hosts& hosts) {
-  constexpr Bytes near{64 << 10}, far{1 << 20};
-  constexpr int many = 64;
-  return hosts.single() || hosts.ranks() > many ? near : far;
+  constexpr Bytes shortest{64 << 10}, far{1 << 20}, in_all{2 << 20};
+  constexpr int few = 8, many = 64;
+  if (!hosts.single()) return hosts.ranks() > many ? shortest : far;
+  if (hosts.ranks() > few || hosts.ranks() == 1) return shortest;
+  return Bytes{std::bit_floor(in_all.value() / static_cast<std::uint64_t>(hosts.ranks() - 1))};
 }
 
 MachineView with_chunk_of(const Settings& settings, MachineView machine) {
@@ -52,8 +58,10 @@ PlanLimits plan_limits(const MachineView& machine) {
           .long_read = Bytes{Link::long_read}};
 }
 
-SegmentLayout segment_layout(int ranks, const MachineView& machine, const Settings& settings) {
-  const Bytes messages = Messages::area(ranks, message_ring(machine.hosts));
+SegmentLayout segment_layout(const Hosts& hosts, const MachineView& machine,
+                             const Settings& settings) {
+  const int ranks = hosts.ranks();
+  const Bytes messages = Messages::area(ranks, message_ring(hosts));
   // Areas of a staging buffer start on cache lines: a little more than the block itself.
   const Bytes rounding = bytes_of(staging_unit, Bytes{8}) * static_cast<std::uint64_t>(ranks + 1);
   const Bytes staging = block_bytes(ranks, with_chunk_of(settings, machine).chunk) + rounding;

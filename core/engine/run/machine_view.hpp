@@ -72,7 +72,8 @@ PlanLimits plan_limits(const MachineView& machine);
 /// Among many ranks it stays small, as each rank maps the segments of all.
 Bytes message_ring(const Hosts& hosts);
 
-/// The segment that ranks of a world of this size need.
-SegmentLayout segment_layout(int ranks, const MachineView& machine, const Settings& settings);
+/// The segment that the ranks of a communicator on these hosts need.
+SegmentLayout segment_layout(const Hosts& hosts, const MachineView& machine,
+                             const Settings& settings);
 
 }  // namespace capstan

@@ -70,8 +70,7 @@ Formation::Formation(Engine& parent, const std::vector<Rank>& members)
       position_(
           static_cast<int>(std::ranges::find(members, Rank{parent.rank()}) - members.begin())),
       threads_(parent.machine().threads),
-      layout_(
-          segment_layout(static_cast<int>(members.size()), parent.machine(), parent.settings())) {}
+      layout_(segment_layout(hosts(), parent.machine(), parent.settings())) {}
 
 Announcement Formation::open() {
   if (members_.empty()) return {};

@@ -280,7 +280,7 @@ Member build_world(StoreExchange exchange, const Settings& common) {
   exchange.barrier("joined");
   MachineView machine = agree_on_machine(exchange, own, common);
   const Settings settings = settings_at(machine.position, common);
-  const SegmentLayout layout = segment_layout(exchange.ranks(), machine, settings);
+  const SegmentLayout layout = segment_layout(machine.hosts, machine, settings);
   agree_on_layout(exchange, layout, settings);
 
   auto transport = make_transport(exchange.self(), machine.hosts, {machine.network, machine.key},
@@ -322,7 +322,7 @@ std::vector<Member> make_thread_world(int ranks, const Settings& settings) {
                          .oversubscribed = oversubscribed,
                          .free_core = processors >= 2 * static_cast<std::size_t>(ranks),
                          .processes = ByRank<Process>(ranks)};
-  const SegmentLayout layout = segment_layout(ranks, view, settings);
+  const SegmentLayout layout = segment_layout(view.hosts, view, settings);
   std::vector<Member> members;
   for (auto& transport : make_transports_of_threads(view.hosts, layout.total(), settings))
     members.push_back(make_member(std::move(transport), Rank{static_cast<int>(members.size())},

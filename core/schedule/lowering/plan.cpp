@@ -43,13 +43,19 @@ Elements part_length(const Call& call) {
   return longest;
 }
 
+/// The largest staging buffer that any rank needs, in one block.
+Bytes staging_bytes(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts,
+                    const Call& call, const Shape& block) {
+  return staging_bytes(largest_staging(algorithm, protocol, hosts, block), protocol,
+                       call.element());
+}
+
 /// The largest block, in elements, that is at most `limit` and whose staging buffers fit a region.
 Elements fitting_block(const Choice& choice, const Hosts& hosts, const Call& call, Elements limit,
                        Bytes region) {
   Elements block = limit;
-  while (block > Elements{1} && staging_bytes(largest_staging(*choice.algorithm, choice.protocol,
-                                                              hosts, with_length(call, block)),
-                                              choice.protocol, call.element()) > region)
+  while (block > Elements{1} && staging_bytes(*choice.algorithm, choice.protocol, hosts, call,
+                                              with_length(call, block)) > region)
     block = block / 2;
   return block;
 }
@@ -105,13 +111,6 @@ Bytes longest_block(const Call& call, const Choice& choice, Bytes usual, Bytes b
   return usual / choice.times_shorter;
 }
 
-/// The largest staging buffer that any rank needs, in one block.
-Bytes staging_bytes(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts,
-                    const Call& call) {
-  return staging_bytes(largest_staging(algorithm, protocol, hosts, call.shape), protocol,
-                       call.element());
-}
-
 /// The packets with the longest part of the data.
 Bytes longest_packets(const Call& call) {
   return Bytes{packets_for(part_length(call), call.element()) * packet_bytes};
@@ -124,8 +123,26 @@ SlotKind slots_for(const Call& call, const Choice& choice, const Hosts& hosts, E
   if (packets && pool.cuts_packets) return SlotKind::packets;
   if (!packets && (stream || !pool.fits(bytes_of(block, call.element()), SlotKind::small_staging)))
     return SlotKind::staging;
-  return pool.kind_for(staging_bytes(*choice.algorithm, choice.protocol, hosts, call), packets,
-                       stream, longest_packets(call));
+  return pool.kind_for(staging_bytes(*choice.algorithm, choice.protocol, hosts, call, call.shape),
+                       packets, stream, longest_packets(call));
+}
+
+/// Whether blocks have places in slots of this kind. Not among many ranks, whose slots would fill
+/// the last cache, nor between hosts, where nobody reads what a rank has in its own cache.
+bool have_places(SlotKind slots, const Hosts& hosts) {
+  constexpr int most_ranks = 8;
+  return slots == SlotKind::staging && hosts.single() && hosts.ranks() > 1 &&
+         hosts.ranks() <= most_ranks;
+}
+
+/// The places for blocks of which the longest stages so much.
+SlotPlaces places_for(Bytes staged, const SlotLayout& layout) {
+  constexpr std::uint64_t page = 4096;
+  if (staged == Bytes{0}) return {};
+  const std::uint64_t distance = (staged.value() + page - 1) / page * page;
+  const std::uint64_t fitting = layout.room_for_places().value() / distance;
+  if (fitting <= 1) return {};
+  return {.count = fitting, .distance = distance};
 }
 
 /// Adds the peers on other hosts that a program sends to, or whose staging buffers it reads.
@@ -165,6 +182,7 @@ CallManner manner_of(const Plan& plan) {
 struct Division {
   Elements block{};
   SlotKind slots = SlotKind::staging;
+  SlotPlaces places{};
   bool exceeds_cache = false;  ///< the buffers of all ranks exceed it together
   Bytes long_read{};           ///< see PlanLimits
 };
@@ -212,6 +230,7 @@ Plan assemble(const Call& call, const Choice& choice, const Hosts& hosts, Rank s
   plan.guarantees = choice.algorithm->guarantees;
   plan.block_count = division.block;
   plan.slots = division.slots;
+  plan.places = division.places;
   plan.exceeds_cache = division.exceeds_cache;
   const BufferLengths lengths = call.contract(hosts.ranks()).lengths(self.value());
   plan.input_bytes = bytes_of(lengths.input, plan.element);
@@ -268,6 +287,8 @@ bool runs_in(const Algorithm& algorithm, Protocol protocol, const Hosts& hosts) 
       return !has_counts(algorithm.collective);
     case Protocol::shared_inline_packets:
       return hosts.single() && hosts.ranks() > 2 && !has_counts(algorithm.collective);
+    case Protocol::streamed:
+      return hosts.single();
     case Protocol::read_input:
       return hosts.single() && algorithm.traffic != Traffic::partials;
     case Protocol::read_buffers:
@@ -313,6 +334,10 @@ Plan make_plan(const Call& call, const Choice& choice, const Hosts& hosts, Rank 
                     .exceeds_cache = buffers_of_all(call, ranks) > cached,
                     .long_read = limits.long_read};
   division.slots = slots_for(call, choice, hosts, division.block, layout.pool());
+  if (have_places(division.slots, hosts))
+    division.places = places_for(staging_bytes(*choice.algorithm, choice.protocol, hosts, call,
+                                               with_length(call, division.block)),
+                                 layout);
   return assemble(call, choice, hosts, self, division, layout, [&](const Shape& shape) {
     return lower_block(*choice.algorithm, choice.protocol, hosts, self, shape);
   });
@@ -329,12 +354,12 @@ ByRank<Plan> make_plans(const Call& call, const Choice& choice, const Hosts& hos
     for (const Program& program : programs.back())
       staging = std::max(staging, std::ranges::max(program.staging));
   }
-  const Division division{
-      .block = block,
-      .slots = layout.pool().kind_for(staging_bytes(staging, choice.protocol, call.element()),
-                                      in_packets(choice.protocol), shapes.size() > 1,
-                                      longest_packets(call)),
-      .long_read = long_read};
+  const Bytes staged = staging_bytes(staging, choice.protocol, call.element());
+  Division division{.block = block,
+                    .slots = layout.pool().kind_for(staged, in_packets(choice.protocol),
+                                                    shapes.size() > 1, longest_packets(call)),
+                    .long_read = long_read};
+  if (have_places(division.slots, hosts)) division.places = places_for(staged, layout);
   ByRank<Plan> plans;
   for (const Rank rank : all_ranks(hosts.ranks())) {
     auto of_shape = programs.begin();

@@ -71,6 +71,7 @@ struct Plan {
   const Algorithm* algorithm = nullptr;
   Protocol protocol = Protocol::staged;
   SlotKind slots = SlotKind::staging;
+  SlotPlaces places{};
   std::uint64_t blocks = 1;
   std::uint64_t phases = 1;
   Elements block_count{};  ///< elements per block (of each rank's part, where buffers have parts)

@@ -18,6 +18,8 @@ constexpr Names names_of(Protocol protocol) {
       return {"inline_packets", "in packets"};
     case Protocol::shared_inline_packets:
       return {"shared_inline_packets", "in packets for all"};
+    case Protocol::streamed:
+      return {"streamed", "staged past the cache"};
     case Protocol::read_input:
       return {"read_input", "reading inputs"};
     case Protocol::read_buffers:

@@ -124,7 +124,9 @@ bool may_be_in_place(const Algorithm& algorithm, Protocol protocol) {
 
 std::vector<Protocol> protocols_of(const Algorithm& algorithm, const Hosts& hosts) {
   std::vector<Protocol> protocols(std::begin(all_protocols), std::end(all_protocols));
-  std::erase_if(protocols, [&](Protocol protocol) { return !runs_in(algorithm, protocol, hosts); });
+  std::erase_if(protocols, [&](Protocol protocol) {
+    return !runs_in(algorithm, protocol, hosts) || lowered_as(protocol) != protocol;
+  });
   return protocols;
 }
 

@@ -17,7 +17,8 @@ namespace capstan {
 /// The schedules of all ranks.
 ByRank<Schedule> schedules_of(const Algorithm& algorithm, const Hosts& hosts, const Shape& shape);
 
-/// The protocols in which an algorithm runs on these hosts.
+/// The protocols in which an algorithm is proven on these hosts: all in which it runs, but one of
+/// those that have the same programs.
 std::vector<Protocol> protocols_of(const Algorithm& algorithm, const Hosts& hosts);
 /// Whether the executor runs an algorithm in place in this protocol.
 bool may_be_in_place(const Algorithm& algorithm, Protocol protocol);

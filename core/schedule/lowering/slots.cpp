@@ -16,6 +16,12 @@ SlotLayout::SlotLayout(int ranks, Bytes staging_region, const SlotPool& pool) : 
   if (ranks == 1) pool_.region = {};
 }
 
+Bytes SlotLayout::room_for_places() const {
+  constexpr Bytes in_all{2 << 20};
+  const std::uint64_t slots = count(SlotKind::staging);
+  return slots == 0 ? Bytes{} : std::min(region(SlotKind::staging), in_all / slots);
+}
+
 Bytes SlotLayout::bytes(SlotKind kind) const {
   return whole_pages(between_regions(kind) * staging_regions);
 }

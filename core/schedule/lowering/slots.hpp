@@ -197,6 +197,9 @@ class SlotLayout {
   Bytes region(SlotKind kind) const { return pool_.region[kind]; }
   /// The distance from the first region of a slot to its second.
   Bytes between_regions(SlotKind kind) const { return region(kind) * count(kind); }
+  /// How much of each region of a long slot is for places, see SlotPlaces: in all slots together
+  /// more than the second cache of a core holds.
+  Bytes room_for_places() const;
   /// The distance from the first slot of all to the first region of this slot.
   Bytes offset(SlotKind kind, int slot) const;
   /// The bytes of all slots.
@@ -207,6 +210,16 @@ class SlotLayout {
   Bytes bytes(SlotKind kind) const;
 
   SlotPool pool_;
+};
+
+/// The places in a slot for the data of calls that are shorter than the slot. The place moves with
+/// each turn through the slots. Otherwise a rank would soon write the same lines again, which its
+/// own cache still holds and those of readers share: that takes twice as long as to write others.
+/// The flow control guards the slot as a whole, and proofs put all blocks at its beginning.
+// measured: docs/lab-notebook.md#places-in-slots
+struct SlotPlaces {
+  std::uint64_t count = 1;
+  std::uint64_t distance = 0;  ///< bytes from one to the next
 };
 
 /// The ranks that read what a rank has written to a slot.
@@ -236,6 +249,12 @@ class SlotRotation {
     const Kind& k = kinds_[static_cast<std::size_t>(kind)];
     return slots_[k.first + (block == 0 ? k.next : (k.next + block) % k.count)];
   }
+  /// The distance in bytes from the beginning of that slot to the place of the block's data in it.
+  std::uint64_t place(SlotKind kind, std::uint64_t block, const SlotPlaces& places) const {
+    if (places.count == 1) return 0;
+    const Kind& k = kinds_[static_cast<std::size_t>(kind)];
+    return (k.turns + (k.next + block) / k.count) % places.count * places.distance;
+  }
   /// The distance in bytes from a slot to the slot that is used `ahead` blocks later. `ahead` is at
   /// most the number of slots.
   std::ptrdiff_t distance(SlotKind kind, const Slot& slot, std::size_t ahead) const {
@@ -261,7 +280,10 @@ class SlotRotation {
   void end_call(SlotKind kind, std::uint64_t blocks, bool synchronizes) {
     Kind& k = kinds_[static_cast<std::size_t>(kind)];
     k.next += blocks;
-    if (k.next >= k.count) k.next = blocks == 1 ? 0 : k.next % k.count;
+    if (k.next >= k.count) {
+      k.turns += blocks == 1 ? 1 : k.next / k.count;
+      k.next = blocks == 1 ? 0 : k.next % k.count;
+    }
     if (synchronizes) finished_by_all_ = first_block_;
     first_block_ += blocks;
   }
@@ -272,6 +294,7 @@ class SlotRotation {
   struct Kind {
     std::size_t first = 0, count = 0;  ///< of slots_
     std::uint64_t next = 0;            ///< for the first block of the current call
+    std::uint64_t turns = 0;           ///< through all slots, before `next`
   };
   std::array<Kind, slot_kinds> kinds_;
   std::vector<Slot> slots_;

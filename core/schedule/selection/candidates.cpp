@@ -18,11 +18,17 @@ bool kernel_may_be_fast(const Call& call, const Hosts& hosts, const LinkModel& m
          shortest_buffer(kind, hosts.ranks()) >= worth_huge_pages;
 }
 
-/// Whether copies by the kernel have to be measured to be chosen.
+/// Whether the protocol has to be measured to be chosen: copies by the kernel, and stores past the
+/// cache, which gain much between some cores and lose between others.
 bool needs_tuning(Protocol protocol, const Call& call, const LinkModel& model) {
-  return reads_buffers(protocol) && call.peer_mapped == PeerMappedBuffers::none &&
-         model.shares_cores;
+  return protocol == Protocol::streamed ||
+         (reads_buffers(protocol) && call.peer_mapped == PeerMappedBuffers::none &&
+          model.shares_cores);
 }
+
+/// From this length on stores past the cache are worth a trial.
+// measured: docs/lab-notebook.md#places-in-slots
+constexpr Bytes worth_streaming{8 << 10};
 
 }  // namespace
 
@@ -46,6 +52,10 @@ std::string why(Obstacle obstacle, const Algorithm& algorithm) {
       return "ranks cannot read each other's memory (capstan doctor says why)";
     case Obstacle::kernels:
       return "kernels of devices read no buffers of peers";
+    case Obstacle::stores:
+      return "kernels of devices write in one way";
+    case Obstacle::short_call:
+      return "too short to be written past the cache";
     case Obstacle::shared_cores:
       return "copies by the kernel are slow where ranks share cores";
     case Obstacle::packet_length:
@@ -83,6 +93,11 @@ Obstacle obstacle(const Algorithm& algorithm, Protocol protocol, const Hosts& ho
   if (!runs_in(algorithm, protocol, hosts)) return Obstacle::protocol;
   if (reads_buffers(protocol) && !model.reads_peers)
     return model.devices ? Obstacle::kernels : Obstacle::peers;
+  if (protocol == Protocol::streamed) {
+    if (model.devices) return Obstacle::stores;
+    if (!wanted && call.extent(hosts.ranks()) < worth_streaming) return Obstacle::short_call;
+    return Obstacle::none;
+  }
   const bool tuned = !wanted && needs_tuning(protocol, call, model);
   if (tuned && !kernel_may_be_fast(call, hosts, model)) return Obstacle::shared_cores;
   if (in_packets(protocol) && !fits_packets(algorithm, protocol, hosts, call))

@@ -44,6 +44,8 @@ enum class Obstacle : std::uint8_t {
   protocol,       ///< the algorithm does not run in this protocol
   peers,          ///< ranks cannot read each other's memory
   kernels,        ///< kernels of devices read no buffers of peers
+  stores,         ///< kernels of devices have no other way to write
+  short_call,     ///< too short to be written past the cache
   shared_cores,   ///< copies by the kernel are slow where ranks share cores
   packet_length,  ///< its packets exceed a slot
   same            ///< does the same as the protocol before

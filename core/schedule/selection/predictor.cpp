@@ -64,7 +64,7 @@ PredictedTime Predictor::simulated(Protocol protocol) {
 }
 
 Predictor::Timeline Predictor::timeline(Protocol protocol) {
-  Timeline line{programs(protocol), {}};
+  Timeline line{programs(lowered_as(protocol)), {}};
   simulate(line.programs, hosts_, simulated_call(), model_, &line.spans);
   return line;
 }
@@ -72,7 +72,7 @@ Predictor::Timeline Predictor::timeline(Protocol protocol) {
 std::size_t Predictor::simulated_steps(Protocol protocol) {
   if (!simulates_programs()) return 0;
   std::size_t steps = 0;
-  for (const Program& program : programs(protocol)) steps += program.ops.size();
+  for (const Program& program : programs(lowered_as(protocol))) steps += program.ops.size();
   return steps;
 }
 

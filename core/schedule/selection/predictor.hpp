@@ -32,7 +32,7 @@ class Predictor {
   /// By counts of its steps: quickly, but only roughly right.
   PredictedTime counted(Protocol protocol);
   PredictedTime predict(Protocol protocol) {
-    return simulates_programs() ? simulated(protocol) : counted(protocol);
+    return simulates_programs() ? simulated(lowered_as(protocol)) : counted(lowered_as(protocol));
   }
   /// The programs of one block, and when each rank runs which operation, in one call of many.
   struct Timeline {

@@ -101,8 +101,8 @@ class RulesParser {
       refuse(word, fmt::format("the protocol '{}' is called '{}' now", word, *present));
     if (const auto known = protocol_named(word)) return *known;
     refuse(word,
-           "after '/' stands one of staged, inline_packets, shared_inline_packets, read_input, "
-           "read_buffers and write_output");
+           "after '/' stands one of staged, inline_packets, shared_inline_packets, streamed, "
+           "read_input, read_buffers and write_output");
   }
 
   std::uint64_t block_share(std::string_view text) const {

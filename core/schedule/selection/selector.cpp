@@ -48,13 +48,19 @@ Choice chosen(const Candidate& candidate) {
           candidate.nanoseconds};
 }
 
+/// Whether it does the same as a staged candidate with other stores, of which the model knows
+/// nothing.
+bool writes_as_staged(const Candidate& candidate) {
+  return lowered_as(candidate.protocol) != candidate.protocol;
+}
+
 /// The best candidate, and a few others in the order of their predicted times. The best of each
 /// protocol is taken first: the model knows least about how protocols compare on a machine.
 /// Candidates of one protocol that are predicted alike are taken last, and not at all between two
 /// ranks, where they do the same.
 std::vector<Candidate> worth_measuring(const Candidate& best, const std::vector<Candidate>& others,
-                                       int ranks) {
-  constexpr std::size_t most = 6, most_protocols = 4;
+                                       int ranks, std::size_t most) {
+  constexpr std::size_t most_protocols = 4;
   constexpr double near = 4, within_reach = 16;  // ratios of predicted times
   std::vector<Candidate> chosen{best};
   const auto take = [&](double times, std::size_t until, const auto& resembles) {
@@ -293,15 +299,20 @@ std::vector<Choice> tuning_candidates(const Call& call, const Hosts& hosts, cons
   std::erase_if(others, [&](const Candidate& other) {
     return other.algorithm == best.algorithm && other.protocol == best.protocol;
   });
+  const bool tries_stores = std::erase_if(others, writes_as_staged) > 0;
   std::ranges::stable_sort(others, {}, &Candidate::nanoseconds);
+  constexpr std::size_t most = 6;
   std::vector<Choice> candidates;
-  for (const Candidate& candidate : worth_measuring(best, others, hosts.ranks()))
+  for (const Candidate& candidate :
+       worth_measuring(best, others, hosts.ranks(), tries_stores ? most - 1 : most))
     candidates.push_back(chosen(candidate));
   begin_with_small_pages(candidates, call, hosts, model);
   const auto staged = std::ranges::find(candidates, Protocol::staged, &Choice::protocol);
-  if (staged != candidates.end() && call.extent(hosts.ranks()) >= block &&
-      is_reproducible(*staged->algorithm, call)) {
-    candidates.push_back(*staged);
+  if (staged == candidates.end()) return candidates;
+  const Choice as_staged = *staged;
+  if (tries_stores) candidates.insert(staged + 1, as_staged)->protocol = Protocol::streamed;
+  if (call.extent(hosts.ranks()) >= block && is_reproducible(*as_staged.algorithm, call)) {
+    candidates.push_back(as_staged);
     candidates.back().times_shorter = shorter_blocks;
   }
   return candidates;

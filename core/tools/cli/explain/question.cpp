@@ -29,7 +29,7 @@ bool reads_memory() {
 /// The refusal of the plan that rank 0 would make; empty where it runs.
 std::string refusal_of(const Question& question, const Choice& choice) {
   const MachineView machine = with_chunk_of(question.settings, question.machine);
-  const SegmentLayout layout = segment_layout(question.hosts().ranks(), machine, question.settings);
+  const SegmentLayout layout = segment_layout(question.hosts(), machine, question.settings);
   const PlanCache plans{question.selection,
                         {.layout = layout.slots(),
                          .limits = plan_limits(machine),
