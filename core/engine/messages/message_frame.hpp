@@ -24,6 +24,7 @@ struct MessageFrame {
     fragment,      ///< a piece of a message that was offered, or has begun
     reading,       ///< to the sender of an offer: the receiver's network card continues reading
     begun,         ///< the first piece of a message whose other fragments follow unasked
+    timed,         ///< to the sender of such a message: how long it took
   };
 
   Kind kind = Kind::eager;
@@ -35,10 +36,12 @@ struct MessageFrame {
   // Not of eager messages: short ones have their bytes here.
   std::uint64_t id = 0;  ///< of an offer, or of a message in fragments, numbered by its sender
   /// The address by which the receiver reads an offer. On the sender's host, the address there;
-  /// elsewhere, ExposedMemory::address().
+  /// elsewhere, ExposedMemory::address(). If the time of a message that begins unasked is wanted,
+  /// the time when it began, in nanoseconds; or the time that it took.
   std::uint64_t address = 0;
   /// The memory that the receiver reads an offer from. On the sender's host, the allocation that
-  /// holds it (shared::AllocationId); elsewhere, ExposedMemory::key(). 0: by neither.
+  /// holds it (shared::AllocationId); elsewhere, ExposedMemory::key(). 0: by neither. If a time is
+  /// wanted or told: the message's MessageWay.
   std::uint64_t memory = 0;
 };
 static_assert(sizeof(MessageFrame) == 48);

@@ -36,6 +36,7 @@ Messages::Messages(Peers& peers, Bytes offset, const Options& options)
       full_since_(ranks_),
       takes_offers_(ranks_),
       ways_(ranks_),
+      ways_to_(ranks_),
       answered_(ranks_) {}
 
 Bytes Messages::area(int ranks, Bytes ring) {
@@ -109,6 +110,8 @@ void Messages::handle(Rank source, const MessageFrame& frame, const Payload& pay
       return stream(source, frame);
     case MessageFrame::Kind::fragment:
       return receive_fragment(source, frame, payload);
+    case MessageFrame::Kind::timed:
+      return note_time(source, frame);
   }
   throw Aborted(fmt::format("rank {} does not understand a message of rank {}", self_.value(),
                             source.value()));
@@ -132,6 +135,7 @@ std::deque<Messages::TransferPointer>::const_iterator Messages::first_posted(Ran
 
 void Messages::store(Rank source, const MessageFrame& frame, const Payload& payload) {
   Unexpected message{source, frame};
+  if (frame.kind == MessageFrame::Kind::begun) message.frame.address = 0;  // its time tells nothing
   if (frame.kind != MessageFrame::Kind::offer) {
     const Bytes bytes = stored_bytes(frame.size);
     Foreign{self_, source}.require(credits_.has_room(source, bytes),
@@ -242,6 +246,7 @@ bool Messages::advance() {
       continue;
     }
     note_way(*incoming);
+    tell_time(*incoming);
     const Incoming ended = std::move(*incoming);
     incoming = incoming_.erase(incoming);
     finish(ended);

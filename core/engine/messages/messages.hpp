@@ -17,7 +17,7 @@
 #include "capstan/message_info.hpp"
 #include "capstan/types.hpp"
 #include "core/engine/messages/credits.hpp"
-#include "core/engine/messages/offer_ways.hpp"
+#include "core/engine/messages/message_ways.hpp"
 #include "core/engine/messages/rings.hpp"
 #include "core/engine/messages/spare_buffers.hpp"
 #include "transports/transport.hpp"
@@ -194,13 +194,17 @@ class Messages {
     std::exception_ptr error{};  // the message does not fit: it is dropped
     Time told{};                 // when its sender was told last that it is being read
     Time began{};                // when it was matched, if its sender is on this host
-    OfferWay way{};
+    MessageWay way{};
     std::uint64_t read = 0;  // bytes, while the sender does not answer
     bool complete() const { return error || transfer->done == frame.size; }
   };
 
   bool read_frames(Rank peer);
+  bool travels_in_pieces(Rank peer, std::uint64_t size) const;
   bool begins_at_once(const MessageTransfer& transfer);
+  bool streams_to(Rank peer, MessageFrame& frame);
+  void tell_time(const Incoming& incoming);
+  void note_time(Rank source, const MessageFrame& frame);
   bool send_at_once(Rank peer, const MessageFrame& frame, const TransferPointer& transfer);
   std::uint64_t fragment_of(const MessageTransfer& transfer) const;
   bool write_frame(Rank peer, Outgoing& outgoing);
@@ -269,8 +273,9 @@ class Messages {
   std::list<Unexpected> unexpected_;    // in the order of arrival
   SpareBuffers spare_;
   std::list<Incoming> incoming_;
-  ByRank<std::unique_ptr<OfferWays>> ways_;  // from the first offer on, by its sender
-  ByRank<Time> answered_;                    // when the last fragment came
+  ByRank<std::unique_ptr<MessageWays>> ways_;     // from the first offer on, by its sender
+  ByRank<std::unique_ptr<MessageWays>> ways_to_;  // from the first that begins unasked, by receiver
+  ByRank<Time> answered_;                         // when the last fragment came
   std::unordered_map<std::uint64_t, TransferPointer> offered_;  // sends, by id
   std::uint64_t next_id_ = 1;
   std::size_t pending_ = 0;        // transfers that have not finished

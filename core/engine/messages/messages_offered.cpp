@@ -142,10 +142,10 @@ bool Messages::begin_pull(Incoming& incoming) {
       frame.memory != 0)
     return true;
   auto& ways = ways_[incoming.source];
-  if (!ways) ways = std::make_unique<OfferWays>();
+  if (!ways) ways = std::make_unique<MessageWays>(MessageWays::Deciding::receiver);
   incoming.began = Time::clock::now();
   incoming.way = ways->next(frame.size);
-  if (incoming.way == OfferWay::read) return true;
+  if (incoming.way == MessageWay::read) return true;
   ask_for_fragments(incoming);
   return false;
 }
@@ -159,9 +159,10 @@ void Messages::note_way(const Incoming& incoming) {
 void Messages::ask_for_fragments(Incoming& incoming) {
   incoming.in_fragments = true;
   incoming.transfer->done = 0;
-  queue(incoming.source, {MessageFrame{.kind = MessageFrame::Kind::stream,
-                                       .tag = incoming.way == OfferWay::streamed_fragments ? 1 : 0,
-                                       .id = incoming.frame.id}});
+  queue(incoming.source,
+        {MessageFrame{.kind = MessageFrame::Kind::stream,
+                      .tag = incoming.way == MessageWay::streamed_fragments ? 1 : 0,
+                      .id = incoming.frame.id}});
   write_frames(incoming.source);
 }
 

@@ -3,6 +3,8 @@
 // Messages on their way into the ring.
 
 #include <algorithm>
+#include <bit>
+#include <chrono>
 #include <utility>
 
 #include "capstan/error.hpp"
@@ -19,6 +21,13 @@ MessageFrame frame_of(const Messages::MessageTransfer& transfer) {
           .shape = transfer.shape};
 }
 
+/// By the clock that all processes of a host share.
+std::uint64_t nanoseconds_now() {
+  const auto since = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
+}
+
 }  // namespace
 
 void Messages::send(TransferPointer transfer) {
@@ -28,18 +37,23 @@ void Messages::send(TransferPointer transfer) {
   if (peer == self_) return send_to_self(transfer);
   MessageFrame frame = frame_of(*transfer);
   const std::uint64_t size = transfer->size;
-  const bool eager = size <= options_.eager.value();
+  const bool eager = size <= options_.eager.value(), in_pieces = travels_in_pieces(peer, size);
   if (eager) to_host(*transfer);
-  if (eager && credits_.take(peer, stored_bytes(size))) {
+  if (eager && !in_pieces && credits_.take(peer, stored_bytes(size))) {
     frame.payload = static_cast<std::uint32_t>(size);
     if (send_at_once(peer, frame, transfer)) return;
     const std::byte* data = transfer->data;
     queue(peer, {frame, data, std::move(transfer)});
-  } else if (!eager && begins_at_once(*transfer) && credits_.take(peer, stored_bytes(size))) {
+  } else if ((eager ? in_pieces : begins_at_once(*transfer)) &&
+             credits_.take(peer, stored_bytes(size))) {
     const std::uint64_t fragment = fragment_of(*transfer);
-    if (size > fragment) frame.kind = MessageFrame::Kind::begun;
+    bool streams = false;
+    if (size > fragment) {
+      frame.kind = MessageFrame::Kind::begun;
+      streams = streams_to(peer, frame);
+    }
     frame.id = next_id_++;
-    queue(peer, {frame, transfer->data, transfer, size, fragment});
+    queue(peer, {frame, transfer->data, transfer, size, fragment, streams});
   } else {
     try {
       offer(transfer, frame);
@@ -49,6 +63,13 @@ void Messages::send(TransferPointer transfer) {
     queue(peer, {frame});
   }
   write_frames(peer);
+}
+
+/// Whether even a message that is never offered travels in fragments: on one host, where the
+/// receiver copies one while the sender writes the next, and where their stores are chosen.
+bool Messages::travels_in_pieces(Rank peer, std::uint64_t size) const {
+  constexpr std::uint64_t longest_piece = 4 << 10;
+  return size > longest_piece && peers_.mapped(peer);
 }
 
 /// Whether a message travels in fragments unasked: to a rank on this host, which does not map it,
@@ -62,6 +83,39 @@ bool Messages::begins_at_once(const MessageTransfer& transfer) try {
          peers_.allocation_of(transfer.data, Bytes{size}) == 0;
 } catch (const Error&) {  // what the peer says is wrong: the offer meets it again
   return false;
+}
+
+/// Whether a message that begins unasked goes past the cache. Where that is to be measured, its
+/// receiver tells how long it took from now on.
+bool Messages::streams_to(Rank peer, MessageFrame& frame) {
+  auto& ways = ways_to_[peer];
+  if (!ways) ways = std::make_unique<MessageWays>(MessageWays::Deciding::sender);
+  const bool measured = ways->measures(frame.size);
+  const MessageWay way = ways->next(frame.size);
+  if (measured) {
+    frame.address = nanoseconds_now();
+    frame.memory = static_cast<std::uint64_t>(way);
+  }
+  return way == MessageWay::streamed_fragments;
+}
+
+/// Tells the sender of a message that has begun unasked how long it took, if the sender wants to
+/// know and the receive waited for it.
+void Messages::tell_time(const Incoming& incoming) {
+  const MessageFrame& frame = incoming.frame;
+  if (frame.kind != MessageFrame::Kind::begun || frame.address == 0 || incoming.error) return;
+  queue(incoming.source, {MessageFrame{.kind = MessageFrame::Kind::timed,
+                                       .size = frame.size,
+                                       .address = nanoseconds_now() - frame.address,
+                                       .memory = frame.memory}});
+  write_frames(incoming.source);
+}
+
+void Messages::note_time(Rank source, const MessageFrame& frame) {
+  const auto way = Foreign{self_, source}.enumerator("the way of a message", frame.memory,
+                                                     MessageWay::streamed_fragments);
+  if (auto& ways = ways_to_[source])
+    ways->note(frame.size, way, std::chrono::nanoseconds{frame.address});
 }
 
 /// Sends a message to a peer that has mapped this rank's memory, where no other waits for room.
@@ -100,10 +154,10 @@ void Messages::queue(Rank peer, Outgoing outgoing) {
 /// The bytes of a message that travel together. On one host the receiver copies them out of the
 /// ring while the next ones are copied in.
 std::uint64_t Messages::fragment_of(const MessageTransfer& transfer) const {
-  constexpr std::uint64_t is_short = 32 << 10;
+  constexpr std::uint64_t shortest = 4 << 10, longest = 16 << 10;
   const std::uint64_t most = options_.ring.value() / 4;
   if (!peers_.mapped(Rank{transfer.peer})) return most;
-  return std::min<std::uint64_t>(most, transfer.size <= is_short ? 8 << 10 : 16 << 10);
+  return std::min(most, std::clamp(std::bit_ceil(transfer.size) / 4, shortest, longest));
 }
 
 /// Writes a frame, or the next fragment of a message.

@@ -1,37 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/engine/messages/offer_ways.hpp"
+#include "core/engine/messages/message_ways.hpp"
 
 namespace capstan {
 
 /// In a round each way takes its turn, several times.
-OfferWay OfferWays::next(std::uint64_t bytes) {
+MessageWay MessageWays::next(std::uint64_t bytes) {
   Class& known = classes_[class_of(bytes)];
   if (known.left > 0) {
     --known.left;
     return known.best;
   }
-  return static_cast<OfferWay>(known.noted % ways);
+  return static_cast<MessageWay>(known.begun++ % ways_);
 }
 
 /// The least time of a way counts: what else the sender does lengthens some.
-void OfferWays::note(std::uint64_t bytes, OfferWay way, Time took) {
+void MessageWays::note(std::uint64_t bytes, MessageWay way, Time took) {
   Class& known = classes_[class_of(bytes)];
   if (known.left > 0) return;
   Time& least = known.least[static_cast<std::size_t>(way)];
   least = std::min(least, took);
-  if (++known.noted == ways * tries) decide(known);
+  if (++known.noted == ways_ * tries) decide(known);
 }
 
 /// Another way has to be faster by a tenth. As long as none is, rounds come ever more rarely.
-void OfferWays::decide(Class& known) {
-  const auto of = [&](OfferWay way) { return known.least[static_cast<std::size_t>(way)]; };
+void MessageWays::decide(Class& known) {
+  const auto of = [&](MessageWay way) { return known.least[static_cast<std::size_t>(way)]; };
   const auto fastest =
-      static_cast<OfferWay>(std::ranges::min_element(known.least) - known.least.begin());
+      static_cast<MessageWay>(std::ranges::min_element(known.least) - known.least.begin());
   const bool changes = of(fastest) < of(known.best) * 9 / 10;
   if (changes) known.best = fastest;
   known.pause = changes ? shortest_pause : std::min(2 * known.pause, longest_pause);
   known.left = known.pause;
-  known.noted = 0;
+  known.begun = known.noted = 0;
   known.least = filled(Time::max());
 }
 
