@@ -28,7 +28,7 @@ bool needs_tuning(Protocol protocol, const Call& call, const LinkModel& model) {
 
 /// From this length on stores past the cache are worth a trial.
 // measured: docs/lab-notebook.md#places-in-slots
-constexpr Bytes worth_streaming{8 << 10};
+constexpr Bytes worth_streaming{1 << 10};
 
 }  // namespace
 
