@@ -8,12 +8,12 @@
 
 #include "capstan/communicator.hpp"
 #include "core/communicator/device_agreement.hpp"
-#include "core/communicator/program_memory.hpp"
 #include "core/engine/executor/device_program.hpp"
 #include "core/platform/device/device_block.hpp"
 #include "core/platform/device/device_kernels.hpp"
 #include "core/platform/device/device_link.hpp"
 #include "core/platform/device/lane_reservation.hpp"
+#include "core/platform/device/program_memory.hpp"
 
 namespace capstan {
 

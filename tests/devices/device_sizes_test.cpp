@@ -6,7 +6,7 @@
 #include <atomic>
 #include <thread>
 
-#include "core/communicator/program_memory.hpp"
+#include "core/platform/device/program_memory.hpp"
 #include "tests/devices/device_path.hpp"
 
 namespace capstan {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/communicator/program_memory.hpp"
+#include "core/platform/device/program_memory.hpp"
 
 #include <algorithm>
 #include <bit>
