@@ -58,14 +58,14 @@ std::optional<DevicePath::Taken> DevicePath::take(const Request& request,
     group_ = std::move(group);
     if (!group_) return std::nullopt;
     if (failure_) group_->abort();
-    calls_ = std::make_unique<DeviceCalls>(
+    plans_ = std::make_unique<DevicePlans>(
         ranks_, *group_, selection_of(engine_of_(ranks_).machine(), settings_, group_->link()),
         settings_);
     probe_.emplace(group_->where());
   }
   require_device(where);
-  taken.kind = calls_->kind(taken.checked.call);
-  if (!taken.kind->obstacle.empty()) return std::nullopt;
+  if (!plans_->obstacle(taken.checked.call).empty()) return std::nullopt;
+  taken.plan = &plans_->plan(taken.checked.call);
   return taken;
 }
 
@@ -86,8 +86,13 @@ std::future<void> DevicePath::launch(const Taken& call, void* stream, Manner man
   if (!stream && !own_stream_) own_stream_ = take_stream(where);
   if (!stream) stream = own_stream_;
   const bool captured = manner == Manner::captured;
-  InFlight entry{.call = call.checked.call, .kind = call.kind};
+  const Plan& plan = call.plan->plan;
+  InFlight entry{
+      .call = call.checked.call, .mark = plan.mark, .lanes = call.plan->on_device->lanes};
   if (!captured) entry.profile = std::move(profile);
+  if (entry.profile)
+    entry.way =
+        fmt::format("device executor: {} {}", plan.algorithm->name, name_of(plan.protocol));
   if (manner == Manner::watched) entry.watched.emplace();
   StreamEvent before;
   {
@@ -103,7 +108,7 @@ std::future<void> DevicePath::launch(const Taken& call, void* stream, Manner man
     if (!captured) take_events(entry);
     if (before && !captured) wait_for(before, stream);
     if (entry.begins) entry.begins.record(stream);
-    calls_->launch(call.kind, call.checked, entry.number, stream);
+    plans_->launch(*call.plan->on_device, call.checked, entry.number, stream);
     if (!captured) entry.ended.record(stream);
   } catch (const Error&) {
     const std::lock_guard lock{mutex_};
@@ -137,9 +142,9 @@ std::string DevicePath::explain(const Request& request) const {
   if (!group_) return decided_ ? staged(reason_) : "undecided: " + reason_;
   Call call = check(request, ranks_.rank(), ranks_.size()).call;
   call.memory = MemoryKind::device;
-  const DeviceCalls::Kind kind = calls_->find(call);
-  if (kind && !kind->obstacle.empty()) return staged(kind->obstacle);
-  const Choice choice = kind ? kind->choice : calls_->choice(call);
+  if (const auto obstacle = plans_->known_obstacle(call); !obstacle.empty())
+    return staged(obstacle);
+  const Choice choice = plans_->choice(call);
   const std::string over =
       group_->link() == DeviceLink::memory ? "" : fmt::format(" over {}", name_of(group_->link()));
   return fmt::format("device executor, {} {}{}: {} {}{}{}", group_->lanes(),
@@ -187,7 +192,7 @@ std::exception_ptr DevicePath::watch() {
 void DevicePath::settle() {
   while (!in_flight_.empty()) {
     InFlight& first = in_flight_.front();
-    const bool over = group_->has_ended(first.number, first.kind->lanes);
+    const bool over = group_->has_ended(first.number, first.lanes);
     publish(first, over);
     if (!over && !failure_) return;
     try {
@@ -210,7 +215,7 @@ void DevicePath::settle() {
 void DevicePath::publish(InFlight& entry, bool over) {
   if (!entry.began && (over || group_->has_begun(entry.number))) {
     entry.began = Clock::now();
-    log_->begin(entry.kind->mark);
+    log_->begin(entry.mark);
   }
   if (!over || std::exchange(entry.over, true)) return;
   try {
@@ -253,14 +258,11 @@ void DevicePath::record(const InFlight& entry, bool failed) {
   } catch (const Error&) {  // a lost device, or a driver without times: what the host has seen
   }
   events_.give_back(std::exchange(last_recorded_, {entry.ended, ended}).event);
-  const Choice& choice = entry.kind->choice;
-  const std::string way =
-      fmt::format("device executor: {} {}", choice.algorithm->name, name_of(choice.protocol));
   entry.profile->record({.operation = name_of(entry.call.collective),
                          .bytes = entry.call.extent(ranks_.size()),
                          .began = began,
                          .ended = ended,
-                         .algorithm = way,
+                         .algorithm = entry.way,
                          .failed = failed});
 }
 

@@ -13,8 +13,8 @@
 #include "capstan/communicator.hpp"
 #include "capstan/request.hpp"
 #include "core/communicator/checked_call.hpp"
-#include "core/communicator/device_calls.hpp"
 #include "core/communicator/device_group.hpp"
+#include "core/communicator/device_plans.hpp"
 #include "core/communicator/stream_profile.hpp"
 #include "core/engine/run/engine.hpp"
 #include "core/platform/device/device_probe.hpp"
@@ -49,7 +49,7 @@ class DevicePath {
   /// A call that runs by a kernel. It is launched before the next one is taken.
   struct Taken {
     CheckedCall checked;
-    DeviceCalls::Kind kind{};
+    const CachedPlan* plan = nullptr;
   };
   /// Nothing if the call goes through pinned memory. All ranks get the same answer. Collective at
   /// the first call, and at the first one of a type and operation. Throws InvalidArgument, for a
@@ -75,7 +75,7 @@ class DevicePath {
     return group_ ? std::optional{group_->link()} : std::nullopt;
   }
   /// Calls run by other rules from the next one on. Those so far have ended.
-  void use_rules(AlgorithmRules rules) { calls_->use_rules(std::move(rules)); }
+  void use_rules(AlgorithmRules rules) { plans_->use_rules(std::move(rules)); }
 
   /// Whether something has to be looked after.
   bool busy() const;
@@ -94,7 +94,9 @@ class DevicePath {
 
   struct InFlight {
     Call call{};
-    DeviceCalls::Kind kind{};
+    CallMark mark{};
+    unsigned lanes = 0;
+    std::string way{};  ///< for profilers
     std::uint64_t number = 0;
     Clock::time_point put = Clock::now();
     StreamEvent ended{};
@@ -123,7 +125,7 @@ class DevicePath {
   std::optional<Communicator> kernels_;
   KernelLog* log_ = nullptr;  ///< of kernels_
   std::unique_ptr<DeviceGroup> group_;
-  std::unique_ptr<DeviceCalls> calls_;
+  std::unique_ptr<DevicePlans> plans_;
   std::optional<DeviceProbe> probe_;  ///< of the thread that watches
   std::string reason_ = "no call on a device has been made yet, at which ranks decide";
   void* own_stream_ = nullptr;

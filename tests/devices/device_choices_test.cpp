@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/communicator/device_agreement.hpp"
-#include "core/communicator/device_calls.hpp"
+#include "core/communicator/device_plans.hpp"
 #include "core/schedule/selection/device_links.hpp"
 #include "core/schedule/selection/selector.hpp"
 #include "tests/devices/device_path.hpp"

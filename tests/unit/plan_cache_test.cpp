@@ -37,7 +37,7 @@ Context context_with(bool autotunes = false) {
 struct Bench {
   explicit Bench(const Context& context)
       : plans(context.selection, context.plans,
-              {.plan_made = [this](const Plan&) { ++made; },
+              {.plan_made = [this](const CachedPlan&, const Choice&) { ++made; },
                .buffers_may_have_changed = [this] { ++occasions; },
                .plans_in_use = [this] { return in_use; }}) {}
 

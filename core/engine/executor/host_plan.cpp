@@ -135,6 +135,7 @@ void accumulate(const void* state, void* accumulator, const void* next, std::siz
 }  // namespace
 
 HostPlan::HostPlan(Plan plan) : Plan(std::move(plan)) {
+  if (call.memory == MemoryKind::device) return;
   for (const BoundProgram& program : programs)
     host_programs.push_back(host_program_of(*this, program));
   if (call.user) {

@@ -30,7 +30,7 @@ struct HostProgram {
 };
 
 /// A plan with what the processor needs beside it: kernels and decisions about its caches. Made
-/// once, so that nothing of it is looked up when the plan runs.
+/// once, so that nothing of it is looked up when the plan runs. A plan for devices gets nothing.
 struct HostPlan : Plan {
   HostPlan() = default;
   explicit HostPlan(Plan plan);

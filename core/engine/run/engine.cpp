@@ -98,9 +98,9 @@ PlanContext Engine::plan_context(const SegmentLayout& layout) const {
 
 PlanCache::Hooks Engine::plan_hooks() {
   return {.plan_made =
-              [this](const Plan& plan) {
+              [this](const CachedPlan& made, const Choice&) {
                 watch_for_exit();
-                executor_.prepare(plan);
+                executor_.prepare(made.plan);
               },
           .buffers_may_have_changed = [this] { recurring_.look_again(); },
           .plans_in_use = [this] { return !tasks_.empty(); }};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/engine/run/plan_cache.hpp"
 
+#include <limits>
 #include <map>
 #include <ranges>
 
@@ -70,6 +71,18 @@ void PlanCache::forget_plans() {
   forget_repeated();
 }
 
+bool PlanCache::forget_one(const LastUse& last_use) {
+  auto oldest = plans_.end();
+  std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
+  for (auto plan = plans_.begin(); plan != plans_.end(); ++plan)
+    if (const auto used = last_use(*plan->second); used && *used < least)
+      least = *used, oldest = plan;
+  if (oldest == plans_.end()) return false;
+  plans_.erase(oldest), last_ = nullptr;
+  forget_repeated();
+  return true;
+}
+
 void PlanCache::use_rules(AlgorithmRules rules) {
   forget_plans();
   retired_.clear();
@@ -90,21 +103,27 @@ std::unique_ptr<CachedPlan> PlanCache::make(const Call& call, const Choice& choi
                                             TunedCalls* tuned,
                                             std::optional<std::size_t> candidate) const {
   log_choice(call, choice, context_.self, candidate.has_value());
-  HostPlan plan{ProvenPlans::of_process().make(call, choice, hosts(), context_.self,
-                                               context_.limits, context_.layout, context_.proofs)};
-  hooks_.plan_made(plan);
-  auto made = std::make_unique<CachedPlan>(std::move(plan), tuned, candidate.has_value());
+  auto made = std::make_unique<CachedPlan>(HostPlan{proven_plan(call, choice)}, tuned,
+                                           candidate.has_value());
+  hooks_.plan_made(*made, choice);
   made->candidate = candidate.value_or(0);
   made->extent = call.extent(hosts().ranks());
   set_timed(*made);
   return made;
 }
 
+/// Throws AlgorithmRefused.
+Plan PlanCache::proven_plan(const Call& call, const Choice& choice) const {
+  const PlanLimits limits =
+      context_.limits_of ? context_.limits_of(call, choice.protocol) : context_.limits;
+  return ProvenPlans::of_process().make(call, choice, hosts(), context_.self, limits,
+                                        context_.layout, context_.proofs);
+}
+
 std::string PlanCache::refusal(const Call& call, const Choice& choice) const {
   if (!choice.algorithm->source && !context_.proofs.built_in) return "";
   try {
-    ProvenPlans::of_process().make(call, choice, hosts(), context_.self, context_.limits,
-                                   context_.layout, context_.proofs);
+    static_cast<void>(proven_plan(call, choice));
   } catch (const AlgorithmRefused& refused) {
     return refused.what();
   }

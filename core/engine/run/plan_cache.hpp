@@ -20,17 +20,19 @@
 
 namespace capstan {
 
+struct DevicePlan;
 struct TunedCalls;
 
 /// A plan and the tuner of its kind of calls. The plan does not change; the tuner does, and whether
 /// calls are timed.
 struct CachedPlan {
-  HostPlan plan;
+  HostPlan plan;  ///< of calls on devices without the part of the processor
   TunedCalls* tuned = nullptr;  ///< counts or times its calls; null: nothing does
   bool measured = false;        ///< its calls are timed, for this candidate
   bool timed = false;           ///< its calls are timed: for a candidate, or for an observer
   std::size_t candidate = 0;
   Bytes extent{};  ///< the length of the call's largest buffer, for observers
+  std::shared_ptr<DevicePlan> on_device{};  ///< null: the processor runs its calls
 };
 
 /// Calls of about the same size, which are tuned together.
@@ -49,6 +51,8 @@ struct PlanContext {
   Rank self{};
   SlotLayout layout;
   PlanLimits limits{};
+  /// Instead of `limits`, where they depend on the call.
+  std::function<PlanLimits(const Call&, Protocol)> limits_of{};
   ProofPolicy proofs{};
   Bytes shorter_blocks_from{};  ///< calls this long are measured in shorter blocks, too
   bool autotunes = false;       ///< calls may be measured
@@ -64,9 +68,9 @@ class PlanCache {
  public:
   /// Functions of the owner.
   struct Hooks {
-    std::function<void(const Plan&)> plan_made;      ///< before it first runs
-    std::function<void()> buffers_may_have_changed;  ///< a measurement round begins
-    std::function<bool()> plans_in_use;              ///< some plans may still have to run
+    std::function<void(CachedPlan&, const Choice&)> plan_made;  ///< before it first runs
+    std::function<void()> buffers_may_have_changed;             ///< a measurement round begins
+    std::function<bool()> plans_in_use;                         ///< some may still have to run
   };
   PlanCache(SelectionContext selection, PlanContext context, Hooks hooks);
 
@@ -106,6 +110,11 @@ class PlanCache {
   /// The call by which ranks agree on PeerMappedBuffers before this one; null: none is needed.
   std::shared_ptr<const Call> visibility_agreement(const Call& call);
 
+  /// When calls of a plan ran last, as a number; none: it has to stay.
+  using LastUse = std::function<std::optional<std::uint64_t>(const CachedPlan&)>;
+  /// Forgets the plan whose calls ran least recently. False: there is none to forget.
+  bool forget_one(const LastUse& last_use);
+
   /// Decides by other rules from the next call on. All ranks call it between the same two calls,
   /// while no plan is in use. For sweeps.
   void use_rules(AlgorithmRules rules);
@@ -133,6 +142,7 @@ class PlanCache {
   const LinkModel& links() const { return choices_.context().links; }
   const CachedPlan* find(const Call& call);
   void forget_plans();
+  Plan proven_plan(const Call& call, const Choice& choice) const;
   Decision next_of(TunedCalls& calls, const Call& call);
   const CachedPlan& measured_plan(TunedCalls& calls, const Call& call);
   std::unique_ptr<CachedPlan> make(const Call& call, const Choice& choice, TunedCalls* tuned,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/communicator/device_calls.hpp"
+#include "core/communicator/device_plans.hpp"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,6 @@
 
 #include "capstan/error.hpp"
 #include "core/communicator/device_agreement.hpp"
-#include "core/engine/run/choice_log.hpp"
 #include "core/engine/run/device_proof.hpp"
 #include "core/engine/run/engine.hpp"
 #include "core/platform/device/at_place.hpp"
@@ -79,39 +78,44 @@ bool suits_devices(const Request& request) {
          supports(request.type, request.reducer.op());
 }
 
-DeviceCalls::DeviceCalls(Communicator& ranks, DeviceGroup& group, SelectionContext selection,
+DevicePlans::DevicePlans(Communicator& ranks, DeviceGroup& group, SelectionContext selection,
                          const Settings& settings)
-    : ranks_(ranks), group_(group), choices_(std::move(selection)), proofs_(proofs_of(settings)) {}
+    : ranks_(ranks),
+      group_(group),
+      proofs_(proofs_of(settings)),
+      plans_(std::move(selection), context(settings),
+             {.plan_made = [this](CachedPlan& made,
+                                  const Choice& choice) { make_ready(made, choice); },
+              .buffers_may_have_changed = [] {},
+              .plans_in_use = [] { return true; }}) {}
 
-void DeviceCalls::use_rules(AlgorithmRules rules) {
-  choices_.use_rules(std::move(rules));
-  while (drop_one()) {
-  }
+PlanContext DevicePlans::context(const Settings& settings) const {
+  return {.self = Rank{ranks_.rank()},
+          .layout = group_.segments().slots(),
+          .limits_of =
+              [ranks = ranks_.size(), lanes = group_.lanes()](const Call& call, Protocol protocol) {
+                return plan_limits(call, protocol, ranks, lanes);
+              },
+          .proofs = proofs_of(settings)};
 }
 
-DeviceCalls::Kind DeviceCalls::find(const Call& call) const {
-  const auto known = known_.find(call);
-  if (known != known_.end()) return *known->second;
+std::string DevicePlans::known_obstacle(const Call& call) const {
   const auto kernel = kernels_.find({call.type, call.op});
-  return kernel == kernels_.end() ? nullptr : kernel->second.refused;
+  return kernel == kernels_.end() ? "" : kernel->second.obstacle;
 }
 
-DeviceCalls::Kind DeviceCalls::kind(const Call& call) {
-  if (const auto known = known_.find(call); known != known_.end()) {
-    kinds_.splice(kinds_.begin(), kinds_, known->second);
-    return kinds_.front();
-  }
-  const RelaxedCapture relaxed{*group_.where().driver};
-  const Kernel& kernel = this->kernel(call);
-  if (kernel.refused) return kernel.refused;
-  kinds_.push_front(make(call, kernel.handle));
-  known_.emplace(call, kinds_.begin());
-  return kinds_.front();
+const std::string& DevicePlans::obstacle(const Call& call) {
+  return kernel(call).obstacle;
 }
 
-const DeviceCalls::Kernel& DeviceCalls::kernel(const Call& call) {
+const CachedPlan& DevicePlans::plan(const Call& call) {
+  return plans_.plan(call);
+}
+
+const DevicePlans::Kernel& DevicePlans::kernel(const Call& call) {
   const KernelName name{call.type, call.op};
   if (const auto known = kernels_.find(name); known != kernels_.end()) return known->second;
+  const RelaxedCapture relaxed{*group_.where().driver};
   Kernel kernel;
   KernelAnswer own{.digest = mark_of(call, {}).digest(), .call = ShortText<120>{to_string(call)}};
   try {
@@ -121,28 +125,25 @@ const DeviceCalls::Kernel& DeviceCalls::kernel(const Call& call) {
   }
   const std::vector<KernelAnswer> all = exchange(ranks_, own);
   compare(all);
-  if (auto obstacle = first_obstacle(all); !obstacle.empty())
-    kernel.refused =
-        std::make_shared<DeviceCallKind>(DeviceCallKind{.obstacle = std::move(obstacle)});
+  kernel.obstacle = first_obstacle(all);
   return kernels_.emplace(name, std::move(kernel)).first->second;
 }
 
-std::shared_ptr<DeviceCallKind> DeviceCalls::make(const Call& call, void* kernel) {
-  const Choice choice = choices_.choice(call);
-  log_choice(call, choice, Rank{ranks_.rank()});
-  const Plan plan = this->plan(call, choice);
+void DevicePlans::make_ready(CachedPlan& made, const Choice& choice) {
+  const RelaxedCapture relaxed{*group_.where().driver};
+  const Plan& plan = made.plan;
+  if (choice.algorithm->source || proofs_.built_in) prove(plan, choice);
   const DeviceProgram program{plan, ranks_.size()};
   const auto lanes = static_cast<std::uint64_t>(group_.lanes());
-  auto kind = std::make_shared<DeviceCallKind>(
-      DeviceCallKind{.call = call, .choice = choice, .mark = plan.mark, .kernel = kernel});
-  kind->lanes = static_cast<unsigned>(std::min<std::uint64_t>(lanes, program.block_count));
   Image image;
   const std::size_t blocks = image.add(program.blocks), ops = image.add(program.ops),
                     operands = image.add(program.operands);
-  kind->program = room_for(Bytes{image.bytes().size()});
-  std::ranges::copy(image.bytes(), kind->program.host);
-  const std::byte* const base = kind->program.device;
-  ProgramArguments& arguments = kind->arguments = group_.arguments();
+  auto ready = std::make_shared<DevicePlan>(group_.memory(), room_for(Bytes{image.bytes().size()}));
+  ready->kernel = kernel(plan.call).handle;
+  ready->lanes = static_cast<unsigned>(std::min<std::uint64_t>(lanes, program.block_count));
+  std::ranges::copy(image.bytes(), ready->program.host);
+  const std::byte* const base = ready->program.device;
+  ProgramArguments& arguments = ready->arguments = group_.arguments();
   program.put_into(arguments);
   arguments.blocks = reinterpret_cast<const kernels::device::ProgramBlock*>(base + blocks);
   arguments.ops = reinterpret_cast<const kernels::device::ProgramOp*>(base + ops);
@@ -152,22 +153,12 @@ std::shared_ptr<DeviceCallKind> DeviceCalls::make(const Call& call, void* kernel
   std::byte* const shared = group_.memory().shared(pointers + program.scratch * lanes);
   arguments.pointers = reinterpret_cast<const void**>(shared);
   arguments.scratch = shared + pointers.value();
-  return kind;
+  made.on_device = std::move(ready);
 }
 
 /// Plans of algorithms that the program has added are proven before they run, and so are all others
-/// where the settings say so: as plans, and as the programs that kernels run.
-Plan DeviceCalls::plan(const Call& call, const Choice& choice) const {
-  const int ranks = ranks_.size();
-  Plan plan =
-      ProvenPlans::of_process().make(call, choice, Hosts{ranks}, Rank{ranks_.rank()},
-                                     plan_limits(call, choice.protocol, ranks, group_.lanes()),
-                                     group_.segments().slots(), proofs_);
-  if (choice.algorithm->source || proofs_.built_in) prove(plan, choice);
-  return plan;
-}
-
-void DeviceCalls::prove(const Plan& plan, const Choice& choice) const {
+/// where the settings say so: as plans, which PlanCache does, and as the programs that kernels run.
+void DevicePlans::prove(const Plan& plan, const Choice& choice) const {
   const Hosts hosts{ranks_.size()};
   const PlannedCall planned{.call = plan.call,
                             .choice = choice,
@@ -184,46 +175,41 @@ void DeviceCalls::prove(const Plan& plan, const Choice& choice) const {
   }
 }
 
-ProgramMemory::Piece DeviceCalls::room_for(Bytes size) {
+ProgramMemory::Piece DevicePlans::room_for(Bytes size) {
   for (;;) {
     if (const auto piece = group_.memory().take(size)) return *piece;
-    if (!drop_one()) group_.memory().grow(size);
+    if (!forget_one()) group_.memory().grow(size);
   }
 }
 
-/// Drops the least recently used kind whose program nothing uses any more. False: there is none.
-bool DeviceCalls::drop_one() {
-  for (auto kind = kinds_.end(); kind != kinds_.begin();) {
-    const DeviceCallKind& each = **--kind;
-    if (each.captured || !group_.has_ended(each.last, each.lanes)) continue;
-    group_.memory().give_back(each.program);
-    known_.erase(each.call);
-    kinds_.erase(kind);
-    return true;
-  }
-  return false;
+/// Forgets the least recently used plan whose program nothing uses any more. False: there is none.
+bool DevicePlans::forget_one() {
+  return plans_.forget_one([&](const CachedPlan& plan) -> std::optional<std::uint64_t> {
+    const DevicePlan& each = *plan.on_device;
+    if (each.captured || !group_.has_ended(each.last, each.lanes)) return std::nullopt;
+    return each.last;
+  });
 }
 
 /// The program is copied ahead of the kernel. A graph copies it in each replay, and what is
 /// captured has not run yet.
-void DeviceCalls::launch(const Kind& known, const CheckedCall& call, std::uint64_t number,
+void DevicePlans::launch(DevicePlan& plan, const CheckedCall& call, std::uint64_t number,
                          void* stream) {
-  DeviceCallKind& kind = **known_.find(known->call)->second;
   const bool captured = number == 0;
-  if (!kind.is_there)
+  if (!plan.is_there)
     at_place(group_.where(), "starting a copy", [&](DeviceDriver& driver) {
-      return driver.start_copy(DeviceDriver::Direction::to_device, kind.program.device,
-                               kind.program.host, kind.program.size.value(), stream);
+      return driver.start_copy(DeviceDriver::Direction::to_device, plan.program.device,
+                               plan.program.host, plan.program.size.value(), stream);
     });
-  kind.is_there = kind.is_there || !captured;
-  kind.captured = kind.captured || captured;
-  kind.last = std::max(kind.last, number);
-  ProgramArguments arguments = kind.arguments;
+  plan.is_there = plan.is_there || !captured;
+  plan.captured = plan.captured || captured;
+  plan.last = std::max(plan.last, number);
+  ProgramArguments arguments = plan.arguments;
   arguments.input = static_cast<std::byte*>(const_cast<void*>(call.input));
   arguments.output = static_cast<std::byte*>(call.output);
   arguments.number = number;
   if (captured) arguments.progress = nullptr;
-  group_.kernels().run(kind.kernel, arguments, kind.lanes, stream);
+  group_.kernels().run(plan.kernel, arguments, plan.lanes, stream);
 }
 
 }  // namespace capstan
