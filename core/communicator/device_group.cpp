@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 
 #include "capstan/error.hpp"
 #include "core/communicator/device_agreement.hpp"
@@ -98,8 +97,7 @@ DeviceGroup::Segment DeviceGroup::set_up(const std::vector<DeviceFacts>& facts) 
   states_ =
       blocks_->zeros(Bytes{sizeof(kernels::device::LaneState) * static_cast<std::uint64_t>(lanes)});
   memory_ = std::make_unique<ProgramMemory>(*blocks_);
-  words_ = blocks_->pinned().allocate(Bytes{sizeof(std::uint64_t) * word_count});
-  std::ranges::fill(words_.bytes(), std::byte{0});
+  words_.emplace(blocks_->pinned(), lanes);
   Segment own{.address = reinterpret_cast<std::uintptr_t>(segment_.data())};
   const auto elsewhere = [&](const DeviceFacts& peer) { return peer.process != self.process; };
   if (std::ranges::any_of(facts, elsewhere))
@@ -156,29 +154,8 @@ kernels::device::ProgramArguments DeviceGroup::arguments() const {
   arguments.self = static_cast<std::uint32_t>(rank_);
   arguments.segments = reinterpret_cast<std::byte* const*>(addresses_.data());
   arguments.lanes = reinterpret_cast<kernels::device::LaneState*>(states_.data());
-  arguments.abort = word(abort_word);
-  arguments.progress = word(begun_word);
+  words_->put_into(arguments);
   return arguments;
-}
-
-void DeviceGroup::abort() {
-  std::atomic_ref{*word(abort_word)}.store(1, std::memory_order_release);
-}
-
-bool DeviceGroup::has_begun(std::uint64_t number) const {
-  return value(begun_word) >= number;
-}
-bool DeviceGroup::has_ended(std::uint64_t number, unsigned lanes) const {
-  for (unsigned lane = 0; lane < lanes; ++lane)
-    if (value(ended_words + static_cast<int>(lane)) < number) return false;
-  return true;
-}
-std::uint64_t DeviceGroup::value(int index) const {
-  return std::atomic_ref{*word(index)}.load(std::memory_order_acquire);
-}
-
-std::uint64_t* DeviceGroup::word(int index) const {
-  return reinterpret_cast<std::uint64_t*>(words_.data()) + index;
 }
 
 bool DeviceGroup::leave(Communicator& ranks, Deadline deadline) {
@@ -192,7 +169,7 @@ void DeviceGroup::keep_for_good(bool own_kernels_run) {
   if (own_kernels_run) lanes_->keep_for_good();
   for (DeviceBlock* block : {&segment_, &states_, &addresses_}) block->keep_for_good();
   if (own_kernels_run) memory_->keep_for_good();
-  capstan::keep_for_good(std::make_shared<PinnedMemory::Handle>(std::move(words_)));
+  words_->keep_for_good();
   mapped_.clear();
 }
 

@@ -9,6 +9,7 @@
 #include "capstan/communicator.hpp"
 #include "core/communicator/device_agreement.hpp"
 #include "core/engine/executor/device_program.hpp"
+#include "core/engine/executor/device_words.hpp"
 #include "core/platform/device/device_block.hpp"
 #include "core/platform/device/device_kernels.hpp"
 #include "core/platform/device/device_link.hpp"
@@ -20,7 +21,7 @@ namespace capstan {
 struct DeviceFacts;
 
 /// Ranks whose kernels meet: each has a segment on its device, which the others reach, and lanes
-/// that all run side by side. Made and ended by all ranks together. Not thread-safe, but for abort.
+/// that all run side by side. Made and ended by all ranks together. Not thread-safe.
 ///
 /// Ranks reach each other's segments by their addresses where they are threads of one process, with
 /// peer access between devices, and by the drivers' handles otherwise.
@@ -41,16 +42,10 @@ class DeviceGroup {
   const DeviceBuffer& where() const { return blocks_->where(); }
   ProgramMemory& memory() { return *memory_; }
   DeviceKernels& kernels() { return *kernels_; }
+  DeviceWords& words() { return *words_; }
 
   /// The arguments that all launches have in common.
   kernels::device::ProgramArguments arguments() const;
-
-  /// Ends all waits of this rank's kernels, now and later. Thread-safe.
-  void abort();
-  /// Whether a call of this rank has begun, and whether so many lanes of it have ended. They ask no
-  /// driver. Thread-safe.
-  bool has_begun(std::uint64_t number) const;
-  bool has_ended(std::uint64_t number, unsigned lanes) const;
 
   /// All ranks end the group, when their kernels have ended. False: one did not come in time. Its
   /// memory then has to be kept. Throws what calls of `ranks` throw.
@@ -68,12 +63,6 @@ class DeviceGroup {
   void map(const std::vector<DeviceFacts>& facts, const std::vector<Segment>& segments);
   void close_mapped();
 
-  // Words that the kernels of this rank and the host share.
-  static constexpr int abort_word = 0, begun_word = 1, ended_words = 2;
-  static constexpr int word_count = ended_words + most_lanes;
-  std::uint64_t* word(int index) const;
-  std::uint64_t value(int index) const;
-
   const int rank_;
   DeviceLink link_ = DeviceLink::memory;
   std::unique_ptr<DeviceBlocks> blocks_;
@@ -82,7 +71,7 @@ class DeviceGroup {
   DeviceKernels* kernels_ = nullptr;
   std::unique_ptr<ProgramMemory> memory_;
   DeviceBlock segment_, states_, addresses_;
-  PinnedMemory::Handle words_;
+  std::optional<DeviceWords> words_;
   std::vector<void*> mapped_;  ///< segments of other processes
 };
 

@@ -3,40 +3,15 @@
 
 #include <fmt/format.h>
 
-#include <thread>
 #include <utility>
 
 #include "capstan/error.hpp"
-#include "core/base/error_text.hpp"
-#include "core/platform/device/at_place.hpp"
 #include "core/platform/device/relaxed_capture.hpp"
 
 namespace capstan {
 namespace {
 
-using namespace std::chrono_literals;
-
-/// Calls that end sooner need nobody to look whether peers live.
-constexpr auto usual_call = 20ms;
-constexpr auto leaving = 5s;
-
-/// The stream continues behind the call before. Its event may have come, but is not recorded again
-/// meanwhile.
-void wait_for(const StreamEvent& before, void* stream) {
-  at_place(before.at, "ordering streams",
-           [&](DeviceDriver& driver) { return driver.wait_for_event(stream, before.handle); });
-}
-
-/// All ranks notice the loss of a peer by themselves, and then name it.
-bool is_loss(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const PeerLost&) {
-    return true;
-  } catch (...) {
-    return false;
-  }
-}
+constexpr std::chrono::seconds leaving{5};
 
 }  // namespace
 
@@ -45,28 +20,33 @@ DevicePath::DevicePath(Communicator ranks, const Settings& settings, EngineOf en
 
 std::optional<DevicePath::Taken> DevicePath::take(const Request& request,
                                                   const DeviceBuffer& where) {
-  if (!suits_devices(request) || (decided_ && !group_)) return std::nullopt;
+  if (!suits_devices(request) || (decided_ && !plans_)) return std::nullopt;
   Taken taken{.checked = check(request, ranks_.rank(), ranks_.size())};
   taken.checked.call.memory = MemoryKind::device;
-  if (!decided_) {
-    auto group = DeviceGroup::form(ranks_, where, settings_, reason_);
-    auto kernels = group ? ranks_.split(0, ranks_.rank()) : std::nullopt;
-    const std::lock_guard lock{mutex_};
-    decided_ = true;
-    kernels_ = std::move(kernels);
-    if (kernels_) log_ = &engine_of_(*kernels_).kernels();
-    group_ = std::move(group);
-    if (!group_) return std::nullopt;
-    if (failure_) group_->abort();
-    plans_ = std::make_unique<DevicePlans>(
-        ranks_, *group_, selection_of(engine_of_(ranks_).machine(), settings_, group_->link()),
-        settings_);
-    probe_.emplace(group_->where());
-  }
+  if (!decided_ && !form_group(where)) return std::nullopt;
   require_device(where);
   if (!plans_->obstacle(taken.checked.call).empty()) return std::nullopt;
   taken.plan = &plans_->plan(taken.checked.call);
   return taken;
+}
+
+/// All ranks decide alike.
+bool DevicePath::form_group(const DeviceBuffer& where) {
+  group_ = DeviceGroup::form(ranks_, where, settings_, reason_);
+  decided_ = true;
+  if (!group_) return false;
+  kernels_ = ranks_.split(0, ranks_.rank());
+  engine_ = &engine_of_(*kernels_);
+  auto executor = std::make_unique<DeviceExecutor>(engine_->peers(), group_->words(),
+                                                   group_->kernels(), group_->where());
+  executor_ = executor.get();
+  engine_->run_by(std::move(executor));
+  engine_->share_failures(engine_of_(ranks_));
+  engine_->progress()->ensure_progress();
+  plans_ = std::make_unique<DevicePlans>(
+      ranks_, *group_, selection_of(engine_of_(ranks_).machine(), settings_, group_->link()),
+      settings_, DevicePlans::Use{engine_->progress(), [this] { return executor_->finished(); }});
+  return true;
 }
 
 void DevicePath::require_device(const DeviceBuffer& where) const {
@@ -80,57 +60,54 @@ void DevicePath::require_device(const DeviceBuffer& where) const {
         own.place.device, where.place.device));
 }
 
-std::future<void> DevicePath::launch(const Taken& call, void* stream, Manner manner,
-                                     std::shared_ptr<const StreamProfile> profile) {
-  const DeviceBuffer& where = group_->where();
-  if (!stream && !own_stream_) own_stream_ = take_stream(where);
-  if (!stream) stream = own_stream_;
-  const bool captured = manner == Manner::captured;
-  const Plan& plan = call.plan->plan;
-  InFlight entry{
-      .call = call.checked.call, .mark = plan.mark, .lanes = call.plan->on_device->lanes};
-  if (!captured) entry.profile = std::move(profile);
-  if (entry.profile)
-    entry.way =
-        fmt::format("device executor: {} {}", plan.algorithm->name, name_of(plan.protocol));
-  if (manner == Manner::watched) entry.watched.emplace();
-  StreamEvent before;
-  {
-    const std::lock_guard lock{mutex_};
-    if (failure_) std::rethrow_exception(failure_);
-    captured_ = captured_ || captured;
-    if (!in_flight_.empty()) before = in_flight_.back().ended;
-    if (!captured) entry.number = ++number_;
-  }
-  // Without the lock: a driver whose queues are full waits for kernels, which watch() may have to
-  // end. The graph of a captured call has no event of ours: the program orders its launches.
-  try {
-    if (!captured) take_events(entry);
-    if (before && !captured) wait_for(before, stream);
-    if (entry.begins) entry.begins.record(stream);
-    plans_->launch(*call.plan->on_device, call.checked, entry.number, stream);
-    if (!captured) entry.ended.record(stream);
-  } catch (const Error&) {
-    const std::lock_guard lock{mutex_};
-    events_.give_back(entry.ended);
-    events_.give_back(entry.begins);
-    throw;
-  }
-  if (captured) {
-    log_->expect_replays();
-    return {};
-  }
-  const std::lock_guard lock{mutex_};
-  looks_ = 0;
-  in_flight_.push_back(std::move(entry));
-  auto& watched = in_flight_.back().watched;
-  return watched ? watched->get_future() : std::future<void>{};
+void* DevicePath::stream_for(void* stream) {
+  if (stream) return stream;
+  if (!own_stream_) own_stream_ = take_stream(group_->where());
+  return own_stream_;
 }
 
-void DevicePath::take_events(InFlight& entry) {
-  const std::lock_guard lock{mutex_};
-  entry.ended = events_.take(group_->where(), entry.profile != nullptr);
-  if (entry.profile) entry.begins = events_.take(group_->where(), true);
+/// The engine's lock is not held while the kernel is put into its stream: a driver whose queues are
+/// full waits for kernels, which a check may have to end.
+Work DevicePath::launch(const Taken& call, void* stream, Manner manner,
+                        std::shared_ptr<const StreamProfile> profile, std::string name) {
+  const auto& [request, input, output, input_bytes, output_bytes] = call.checked;
+  const bool captured = manner == Manner::captured, recorded = profile && !captured;
+  auto events =
+      executor_->launch(*call.plan->on_device, input, output,
+                        {.stream = stream_for(stream), .captured = captured, .timed = recorded});
+  if (captured) {
+    executor_->expect_replays(true);
+    engine_->progress()->there_is_work();
+    return {};
+  }
+  Task task{.call = request,
+            .plan = call.plan,
+            .input = input,
+            .output = output,
+            .input_bytes = input_bytes,
+            .output_bytes = output_bytes};
+  std::shared_ptr<KernelEnd> end;
+  if (recorded || manner == Manner::watched) {
+    end = std::make_shared<KernelEnd>(events.ended, given_up_);
+    task.outcome = &end->outcome();
+    task.keep.push_back(end);
+  }
+  engine_->put(std::move(task));
+  if (recorded) record(call, end, std::move(events.begins), std::move(profile));
+  if (manner != Manner::watched) return {};
+  return work_of(std::move(end), engine_->progress(), std::move(name));
+}
+
+void DevicePath::record(const Taken& call, const std::shared_ptr<const KernelEnd>& end,
+                        SharedEvent begins, std::shared_ptr<const StreamProfile> profile) {
+  const Plan& plan = call.plan->plan;
+  records_->add(
+      {.end = end,
+       .begins = std::move(begins),
+       .operation = name_of(plan.call.collective),
+       .bytes = call.plan->extent,
+       .way = fmt::format("device executor: {} {}", plan.algorithm->name, name_of(plan.protocol)),
+       .profile = std::move(profile)});
 }
 
 std::string DevicePath::explain(const Request& request) const {
@@ -139,7 +116,7 @@ std::string DevicePath::explain(const Request& request) const {
   };
   if (!suits_devices(request))
     return staged(fmt::format("no kernel runs such calls of {}", name_of(request.collective)));
-  if (!group_) return decided_ ? staged(reason_) : "undecided: " + reason_;
+  if (!plans_) return decided_ ? staged(reason_) : "undecided: " + reason_;
   Call call = check(request, ranks_.rank(), ranks_.size()).call;
   call.memory = MemoryKind::device;
   if (const auto obstacle = plans_->known_obstacle(call); !obstacle.empty())
@@ -152,169 +129,40 @@ std::string DevicePath::explain(const Request& request) const {
                      choice.manner(), choice.reason.empty() ? "" : ", ", choice.reason);
 }
 
-bool DevicePath::busy() const {
-  const std::lock_guard lock{mutex_};
-  return !in_flight_.empty() || captured_ || (failure_ && !told_);
+/// The engine may not have seen yet that they have, and has their plans.
+void DevicePath::use_rules(AlgorithmRules rules) {
+  engine_->progress()->drive([&] { return engine_->is_idle(); }, Deadline::never());
+  plans_->use_rules(std::move(rules));
 }
 
 bool DevicePath::is_idle() const {
-  const std::lock_guard lock{mutex_};
-  return in_flight_.empty();
+  return !engine_ || (engine_->is_idle() && records_->empty());
 }
 
-std::chrono::microseconds DevicePath::pause() const {
-  const std::lock_guard lock{mutex_};
-  constexpr int of_short_calls = 100;
-  if (in_flight_.empty()) return usual_call;  // replays of graphs tell nothing of their end
-  const bool awaited = std::ranges::any_of(
-      in_flight_, [](const InFlight& entry) { return entry.watched.has_value(); });
-  return awaited && looks_ < of_short_calls ? 50us : 1000us;
-}
-
-std::exception_ptr DevicePath::watch() {
-  const std::lock_guard lock{mutex_};
-  std::optional<RelaxedCapture> relaxed;
-  if (group_) relaxed.emplace(*group_->where().driver);
-  ++looks_;
-  settle();
-  if (!failure_)
-    if (const auto found = trouble()) {
-      failure_ = found;
-      group_->abort();
-    }
-  told_ = failure_ != nullptr;
-  return failure_;
-}
-
-/// Ends what has ended. They end in their order. The driver is asked only for handles and records
-/// of kernels that have ended, and after a failure: it may be held up by a thread that waits for a
-/// kernel, as it frees memory, or for a call behind one. Then that kernel's time-out ends the wait.
-void DevicePath::settle() {
-  while (!in_flight_.empty()) {
-    InFlight& first = in_flight_.front();
-    const bool over = group_->has_ended(first.number, first.lanes);
-    publish(first, over);
-    if (!over && !failure_) return;
-    try {
-      if ((first.watched || first.profile || !over) && !first.ended.has_come()) return;
-    } catch (const Error&) {  // the device is lost, and the events with it
-      if (!failure_) failure_ = std::current_exception();
-      for (InFlight& entry : in_flight_) {
-        if (entry.profile) record(entry, true);
-        if (entry.watched) entry.watched->set_exception(failure_);
-      }
-      return in_flight_.clear();
-    }
-    finish(first, failure_);
-    in_flight_.pop_front();
-    looks_ = 0;
-  }
-}
-
-/// Peers see which kernels have begun and ended, as far as the host has seen it.
-void DevicePath::publish(InFlight& entry, bool over) {
-  if (!entry.began && (over || group_->has_begun(entry.number))) {
-    entry.began = Clock::now();
-    log_->begin(entry.mark);
-  }
-  if (!over || std::exchange(entry.over, true)) return;
-  try {
-    log_->end();
-  } catch (const Mismatch&) {
-    if (!failure_) failure_ = std::current_exception();
-    group_->abort();
-  }
-  if (Clock::now() - *entry.began > usual_call)  // peers see that it waits no more
-    engine_of_(*kernels_).check_kernels();
-}
-
-void DevicePath::finish(InFlight& entry, const std::exception_ptr& error) {
-  if (entry.profile)
-    record(entry, error != nullptr);
-  else
-    events_.give_back(entry.ended);
-  events_.give_back(entry.begins);
-  if (!entry.watched) return;
-  if (error)
-    entry.watched->set_exception(error);
-  else
-    entry.watched->set_value();
-}
-
-/// Durations are the device's. The host sees an end late, by a pause of the thread that watches at
-/// most, and never early. So the end is the earlier one of what the host sees and of what follows
-/// from the end of the call before, which makes the error that of the luckiest look. The two clocks
-/// drift apart: what follows is not used where it lies far behind.
-void DevicePath::record(const InFlight& entry, bool failed) {
-  constexpr auto latest_look = 10ms;
-  const auto now = Clock::now();
-  auto began = entry.put, ended = now;
-  try {
-    if (last_recorded_.event) {
-      const auto follows = last_recorded_.time + elapsed(last_recorded_.event, entry.ended);
-      if (now - follows < latest_look) ended = std::min(now, follows);
-    }
-    began = ended - elapsed(entry.begins, entry.ended);
-  } catch (const Error&) {  // a lost device, or a driver without times: what the host has seen
-  }
-  events_.give_back(std::exchange(last_recorded_, {entry.ended, ended}).event);
-  entry.profile->record({.operation = name_of(entry.call.collective),
-                         .bytes = entry.call.extent(ranks_.size()),
-                         .began = began,
-                         .ended = ended,
-                         .algorithm = entry.way,
-                         .failed = failed});
-}
-
-/// The error that ends the group; null: none.
-std::exception_ptr DevicePath::trouble() {
-  if (in_flight_.empty() && !captured_) return nullptr;
-  const auto now = Clock::now();
-  if (!in_flight_.empty() && now - in_flight_.front().put > 1s) {
-    try {
-      probe_->look();
-    } catch (const Error&) {
-      return std::current_exception();
-    }
-  }
-  check_peers(now);
-  if (const auto error = kernels_->async_error()) return error;
-  return ranks_.async_error();
-}
-
-/// Looks for peers that are gone or make other calls, and for waits that have lasted for too long.
-void DevicePath::check_peers(Clock::time_point now) {
-  const bool long_call = !in_flight_.empty() && in_flight_.front().began &&
-                         now - *in_flight_.front().began > usual_call;
-  if (!(long_call || captured_) || now < check_due_) return;
-  check_due_ = now + usual_call;
-  engine_of_(*kernels_).check_kernels();
-}
-
-void DevicePath::fail(const std::exception_ptr& error) {
-  {
-    const std::lock_guard lock{mutex_};
-    if (!failure_) failure_ = error;
-    if (group_) group_->abort();
-  }
-  if (!is_loss(error)) ranks_.abort(text_of(error));
-}
-
+/// Kernels may still run when their calls have failed, and those of peers use this rank's segment
+/// until all ranks leave.
 DevicePath::~DevicePath() {
   if (!group_) return;
+  const RelaxedCapture relaxed{*group_->where().driver};
   const Deadline deadline = Deadline::in(leaving);
-  while (watch(), !in_flight_.empty() && !deadline.expired()) std::this_thread::sleep_for(50us);
-  events_.give_back(last_recorded_.event);
-  const bool ended = in_flight_.empty();
-  for (InFlight& entry : in_flight_)
-    if (entry.watched)
-      entry.watched->set_exception(std::make_exception_ptr(
-          Aborted("the StreamCollectives went before " + to_string(entry.call))));
+  if (engine_ && executor_) {
+    try {
+      engine_->progress()->drive([&] { return is_idle(); }, deadline);
+    } catch (const Error&) {  // the process exits
+    }
+  }
+  const bool ended = !executor_ || executor_->have_all_ended(deadline);
+  if (executor_) executor_->expect_replays(false);
+  *given_up_ = true;
+  records_->clear();
   if (ended && own_stream_) give_back_stream(group_->where(), own_stream_);
-  if (!ended || failure_ || !leave()) group_->keep_for_good(!ended);
+  const bool left = ended && leave();
+  if (executor_) engine_->run_by(nullptr);
+  plans_.reset();
+  kernels_.reset();
+  if (!left) group_->keep_for_good(!ended);
 }
 
-/// Peers may still use this rank's segment when its own kernels have ended.
 bool DevicePath::leave() {
   try {
     return group_->leave(ranks_, Deadline::in(leaving));

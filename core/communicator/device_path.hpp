@@ -1,33 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <chrono>
-#include <deque>
-#include <future>
+#include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "capstan/communicator.hpp"
 #include "capstan/request.hpp"
+#include "capstan/work.hpp"
 #include "core/communicator/checked_call.hpp"
 #include "core/communicator/device_group.hpp"
 #include "core/communicator/device_plans.hpp"
-#include "core/communicator/stream_profile.hpp"
+#include "core/communicator/stream_records.hpp"
+#include "core/engine/executor/device_executor.hpp"
 #include "core/engine/run/engine.hpp"
-#include "core/platform/device/device_probe.hpp"
-#include "core/platform/device/stream_events.hpp"
 
 namespace capstan {
 
 /// Runs collectives of a group by kernels in the program's streams, where ranks have agreed that
-/// they can.
-///
-/// The thread that calls uses take(), launch() and explain(), one call at a time, in the same order
-/// on all ranks. Another one looks after what is in streams by watch(), and abort() may come from
-/// any thread.
+/// they can: as tasks of an engine whose executor is the device's. The engine's progress thread
+/// sees to them. Used by one thread at a time, in the same order on all ranks.
 ///
 /// Order. Lanes keep numbers from call to call, so each call waits for the event behind the one
 /// before it, whatever its stream. Calls through pinned memory use other resources: the transport
@@ -62,11 +55,11 @@ class DevicePath {
     watched,
     captured,  ///< into a graph
   };
-  /// Puts a call into a stream; null: into one of its own. The future of a watched call tells its
-  /// end. `profile` records the call when watch() finds that it has ended, unless it is captured;
-  /// may be null. Throws SystemError.
-  std::future<void> launch(const Taken& call, void* stream, Manner manner,
-                           std::shared_ptr<const StreamProfile> profile);
+  /// Puts a call into a stream; null: into one of its own. Returns the handle of a watched call,
+  /// which `name` names. `profile` records the call, unless it is captured; may be null. Throws
+  /// SystemError, and the failure of the group.
+  Work launch(const Taken& call, void* stream, Manner manner,
+              std::shared_ptr<const StreamProfile> profile, std::string name);
   /// Which way such a call takes, and why.
   std::string explain(const Request& request) const;
 
@@ -75,74 +68,33 @@ class DevicePath {
     return group_ ? std::optional{group_->link()} : std::nullopt;
   }
   /// Calls run by other rules from the next one on. Those so far have ended.
-  void use_rules(AlgorithmRules rules) { plans_->use_rules(std::move(rules)); }
-
-  /// Whether something has to be looked after.
-  bool busy() const;
+  void use_rules(AlgorithmRules rules);
   /// Whether all calls so far have ended, but for replays of graphs.
   bool is_idle() const;
-  /// Ends the handles of calls that have ended, and looks for what ends the group: failures and
-  /// deaths of peers, and kernels that wait for too long. Returns the failure of this path.
-  std::exception_ptr watch();
-  /// How long to pause before the next watch().
-  std::chrono::microseconds pause() const;
-  /// Ends all kernels and later calls with this error, on all ranks.
-  void fail(const std::exception_ptr& error);
 
  private:
-  using Clock = std::chrono::steady_clock;
-
-  struct InFlight {
-    Call call{};
-    CallMark mark{};
-    unsigned lanes = 0;
-    std::string way{};  ///< for profilers
-    std::uint64_t number = 0;
-    Clock::time_point put = Clock::now();
-    StreamEvent ended{};
-    StreamEvent begins{};  ///< before the kernel, where a profiler records the call
-    std::shared_ptr<const StreamProfile> profile{};
-    std::optional<std::promise<void>> watched{};  ///< of who waits for its end
-    std::optional<Clock::time_point> began{};     ///< when it was first seen to have begun
-    bool over = false;                            ///< its kernel has been seen to have ended
-  };
-
+  bool form_group(const DeviceBuffer& where);
   void require_device(const DeviceBuffer& where) const;
-  void settle();
-  std::exception_ptr trouble();
-  void publish(InFlight& entry, bool over);
-  void check_peers(Clock::time_point now);
-  void take_events(InFlight& entry);
-  void finish(InFlight& entry, const std::exception_ptr& error);
-  void record(const InFlight& entry, bool failed);
+  void* stream_for(void* stream);
+  void record(const Taken& call, const std::shared_ptr<const KernelEnd>& end, SharedEvent begins,
+              std::shared_ptr<const StreamProfile> profile);
   bool leave();
 
   Communicator ranks_;
   const Settings settings_;
   const EngineOf engine_of_;
-  /// Makes no calls of its own: its engine compares those of kernels, and finds out for whom they
-  /// wait. Of all ranks, from the first call on a device on.
-  std::optional<Communicator> kernels_;
-  KernelLog* log_ = nullptr;  ///< of kernels_
   std::unique_ptr<DeviceGroup> group_;
+  /// Its engine runs the calls. Of all ranks, from the first call on a device on.
+  std::optional<Communicator> kernels_;
+  Engine* engine_ = nullptr;            ///< of kernels_
+  DeviceExecutor* executor_ = nullptr;  ///< of the engine
   std::unique_ptr<DevicePlans> plans_;
-  std::optional<DeviceProbe> probe_;  ///< of the thread that watches
+  bool decided_ = false;
   std::string reason_ = "no call on a device has been made yet, at which ranks decide";
   void* own_stream_ = nullptr;
-
-  mutable std::mutex mutex_;  // for what follows
-  StreamEvents events_;
-  std::deque<InFlight> in_flight_;
-  /// The end of the last call that was recorded, by both clocks.
-  struct RecordedEnd {
-    StreamEvent event{};
-    Clock::time_point time{};
-  } last_recorded_;
-  std::uint64_t number_ = 0;  ///< of the last call
-  Clock::time_point check_due_{};
-  int looks_ = 0;  ///< since a call was put into a stream, or has ended
-  bool decided_ = false, captured_ = false, told_ = false;
-  std::exception_ptr failure_;
+  const std::shared_ptr<StreamRecords> records_ = std::make_shared<StreamRecords>();
+  /// Events do not come any more.
+  const std::shared_ptr<std::atomic<bool>> given_up_ = std::make_shared<std::atomic<bool>>(false);
 };
 
 }  // namespace capstan

@@ -79,9 +79,10 @@ bool suits_devices(const Request& request) {
 }
 
 DevicePlans::DevicePlans(Communicator& ranks, DeviceGroup& group, SelectionContext selection,
-                         const Settings& settings)
+                         const Settings& settings, Use use)
     : ranks_(ranks),
       group_(group),
+      use_(std::move(use)),
       proofs_(proofs_of(settings)),
       plans_(std::move(selection), context(settings),
              {.plan_made = [this](CachedPlan& made,
@@ -92,10 +93,9 @@ DevicePlans::DevicePlans(Communicator& ranks, DeviceGroup& group, SelectionConte
 PlanContext DevicePlans::context(const Settings& settings) const {
   return {.self = Rank{ranks_.rank()},
           .layout = group_.segments().slots(),
-          .limits_of =
-              [ranks = ranks_.size(), lanes = group_.lanes()](const Call& call, Protocol protocol) {
-                return plan_limits(call, protocol, ranks, lanes);
-              },
+          .limits_of = [ranks = ranks_.size(), lanes = group_.lanes()](
+                           const Call& call,
+                           Protocol protocol) { return plan_limits(call, protocol, ranks, lanes); },
           .proofs = proofs_of(settings)};
 }
 
@@ -184,32 +184,13 @@ ProgramMemory::Piece DevicePlans::room_for(Bytes size) {
 
 /// Forgets the least recently used plan whose program nothing uses any more. False: there is none.
 bool DevicePlans::forget_one() {
+  const Progress::Lock lock{*use_.progress};
+  const std::uint64_t finished = use_.finished();
   return plans_.forget_one([&](const CachedPlan& plan) -> std::optional<std::uint64_t> {
     const DevicePlan& each = *plan.on_device;
-    if (each.captured || !group_.has_ended(each.last, each.lanes)) return std::nullopt;
+    if (each.captured || each.last > finished) return std::nullopt;
     return each.last;
   });
-}
-
-/// The program is copied ahead of the kernel. A graph copies it in each replay, and what is
-/// captured has not run yet.
-void DevicePlans::launch(DevicePlan& plan, const CheckedCall& call, std::uint64_t number,
-                         void* stream) {
-  const bool captured = number == 0;
-  if (!plan.is_there)
-    at_place(group_.where(), "starting a copy", [&](DeviceDriver& driver) {
-      return driver.start_copy(DeviceDriver::Direction::to_device, plan.program.device,
-                               plan.program.host, plan.program.size.value(), stream);
-    });
-  plan.is_there = plan.is_there || !captured;
-  plan.captured = plan.captured || captured;
-  plan.last = std::max(plan.last, number);
-  ProgramArguments arguments = plan.arguments;
-  arguments.input = static_cast<std::byte*>(const_cast<void*>(call.input));
-  arguments.output = static_cast<std::byte*>(call.output);
-  arguments.number = number;
-  if (captured) arguments.progress = nullptr;
-  group_.kernels().run(plan.kernel, arguments, plan.lanes, stream);
 }
 
 }  // namespace capstan

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -8,10 +9,10 @@
 
 #include "capstan/communicator.hpp"
 #include "capstan/request.hpp"
-#include "core/communicator/checked_call.hpp"
 #include "core/communicator/device_group.hpp"
 #include "core/engine/executor/device_plan.hpp"
 #include "core/engine/run/plan_cache.hpp"
+#include "core/engine/run/progress.hpp"
 
 namespace capstan {
 
@@ -28,8 +29,14 @@ bool suits_devices(const Request& request);
 /// Not thread-safe.
 class DevicePlans {
  public:
+  /// The last call of a plan has ended, and nobody refers to the plan, where its number is
+  /// `finished` at most under the lock of `progress`.
+  struct Use {
+    std::shared_ptr<Progress> progress;
+    std::function<std::uint64_t()> finished;
+  };
   DevicePlans(Communicator& ranks, DeviceGroup& group, SelectionContext selection,
-              const Settings& settings);
+              const Settings& settings, Use use);
 
   /// The reason why no kernel runs such calls; empty: one does. Collective at the first call of a
   /// type and operation. Throws Mismatch where ranks make different calls then, and what calls of a
@@ -43,9 +50,6 @@ class DevicePlans {
   Choice choice(const Call& call) { return plans_.choice(call); }
   /// Calls run by other rules from now on. Those so far have ended.
   void use_rules(AlgorithmRules rules) { plans_.use_rules(std::move(rules)); }
-  /// Puts a call into a stream. DeviceGroup::has_begun() and has_ended() tell of its number; of a
-  /// call without one, 0, which is captured into a graph, they tell nothing. Throws SystemError.
-  void launch(DevicePlan& plan, const CheckedCall& call, std::uint64_t number, void* stream);
 
  private:
   struct Kernel {
@@ -63,6 +67,7 @@ class DevicePlans {
 
   Communicator& ranks_;
   DeviceGroup& group_;
+  const Use use_;
   const ProofPolicy proofs_;
   std::map<KernelName, Kernel> kernels_;
   PlanCache plans_;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <future>
@@ -19,7 +18,7 @@
 #include "core/communicator/device_path.hpp"
 #include "core/communicator/host_calls.hpp"
 #include "core/communicator/stream_buffers.hpp"
-#include "core/communicator/stream_profile.hpp"
+#include "core/communicator/stream_records.hpp"
 #include "core/communicator/stream_tuning.hpp"
 
 namespace capstan {
@@ -50,8 +49,7 @@ Communicator group_of(Communicator& world) {
 
 }  // namespace
 
-/// The group of the calls, and the thread that makes those of the host. The thread also monitors
-/// the kernels.
+/// The group of the calls, and the thread that makes those of the host.
 class StreamCollectives::Impl {
   /// Runs what ranks do together. Any error but InvalidArgument ends the group on all ranks, as the
   /// others would wait for this one.
@@ -61,8 +59,8 @@ class StreamCollectives::Impl {
       return body();
     } catch (const InvalidArgument&) {
       throw;
-    } catch (const std::exception&) {
-      fail(std::current_exception());
+    } catch (const std::exception& error) {
+      engine().abort(error);
       throw;
     }
   }
@@ -70,9 +68,12 @@ class StreamCollectives::Impl {
  public:
   Impl(Communicator& world, const Settings& settings)
       : group_(group_of(world)),
-        device_(group_of(world), settings, &engine_of),
+        device_(sharing_failures(group_of(world)), settings, &engine_of),
         host_(group_, settings.pinned_memory,
-              {.meanwhile = [this] { poll_while_waiting(); },
+              {.meanwhile =
+                   [this] {
+                     if (const auto failed = failure()) std::rethrow_exception(failed);
+                   },
                .may_stay_on_device =
                    [this](const Message& message) { return group_.may_stay_on_device(message); },
                .start_exchange =
@@ -89,48 +90,35 @@ class StreamCollectives::Impl {
     thread_.join();
   }
 
-  /// Puts a call between what is in the stream and what comes later. Whether the stream waits for
-  /// its end is in `second`: if not, the caller has to.
-  std::pair<std::future<void>, bool> put(const Request& request, void* stream, bool handle) {
+  /// Puts a call between what is in the stream and what comes later. The Work is there where
+  /// somebody wants a handle, or where the stream does not wait for the end: the caller has to.
+  Work put(const Request& request, void* stream, bool handle) {
     const std::lock_guard one_by_one{calling_};
     const std::string_view name = name_of(request.collective);
     const auto where = device_of(name, buffers_of(request, group_.rank()), stream);
     require_no_failure();
-    if (!where) return put(HostCall{.call = request}, stream, handle);
+    if (!where) return put(HostCall{.call = request}, name, stream, handle);
     if (const auto taken = agreed([&] { return device_.take(request, *where); }))
       return launch(*taken, *where, stream, handle);
     refuse_captured(name, *where, stream);
-    return agreed([&] { return put(HostCall{.call = request, .where = where}, stream, handle); });
+    return agreed(
+        [&] { return put(HostCall{.call = request, .where = where}, name, stream, handle); });
   }
-  std::pair<std::future<void>, bool> put(const std::vector<Message>& messages, void* stream,
-                                         bool handle) {
+  Work put(const std::vector<Message>& messages, void* stream, bool handle) {
     const std::lock_guard one_by_one{calling_};
     const auto where = device_of("exchange", buffers_of(messages), stream);
     if (where) refuse_captured("exchange", *where, stream);
-    return agreed([&] { return put(HostCall{.call = messages, .where = where}, stream, handle); });
+    return agreed([&] {
+      return put(HostCall{.call = messages, .where = where}, "messages", stream, handle);
+    });
   }
 
   std::string explain(const Request& request) {
     const std::lock_guard one_by_one{calling_};
     return device_.explain(request);
   }
-  void fail(const std::exception_ptr& error) {
-    {
-      const std::lock_guard lock{mutex_};
-      if (failure_) return;
-      failure_ = error;
-    }
-    group_.abort(text_of(error));
-    device_.fail(error);
-    changed_.notify_all();
-  }
-  std::exception_ptr failure() {
-    {
-      const std::lock_guard lock{mutex_};
-      if (failure_) return failure_;
-    }
-    return group_.async_error();
-  }
+  void abort(const std::string& reason) { engine().abort(reason); }
+  std::exception_ptr failure() { return group_.async_error(); }
 
   bool is_idle() {
     const std::lock_guard one_by_one{calling_};
@@ -156,38 +144,41 @@ class StreamCollectives::Impl {
  private:
   static Engine& engine_of(const Communicator& of) { return Communicator::Impl::of(of).engine; }
 
-  void require_no_failure() {
-    const std::lock_guard lock{mutex_};
-    if (failure_) std::rethrow_exception(failure_);
+  /// What fails in one group of these calls fails in all.
+  Communicator sharing_failures(Communicator other) {
+    engine().share_failures(engine_of(other));
+    return other;
   }
 
-  std::pair<std::future<void>, bool> launch(const DevicePath::Taken& call,
-                                            const DeviceBuffer& where, void* stream, bool handle) {
+  void require_no_failure() {
+    if (engine().has_failed()) std::rethrow_exception(failure());
+  }
+
+  static std::string name_in_stream(std::string_view call) {
+    return fmt::format("{} in the order of a stream", call);
+  }
+
+  Work launch(const DevicePath::Taken& call, const DeviceBuffer& where, void* stream, bool handle) {
+    const std::string_view name = name_of(call.checked.call.collective);
     const bool capturing = is_captured(where, stream);
     if (capturing && handle)
       throw InvalidArgument(fmt::format(
           "{}: a call that is captured into a graph has no handle: make the blocking call, which "
           "returns at once",
-          name_of(call.checked.call.collective)));
+          name));
     using Manner = DevicePath::Manner;
     const Manner manner = capturing           ? Manner::captured
                           : handle || !stream ? Manner::watched
                                               : Manner::unwatched;
-    auto ended = agreed([&] { return device_.launch(call, stream, manner, profile_); });
-    if (asleep_ || manner == Manner::watched) {
-      {
-        const std::lock_guard lock{mutex_};  // the thread does not miss it
-      }
-      changed_.notify_all();
-    }
-    return {std::move(ended), stream != nullptr};
+    return agreed(
+        [&] { return device_.launch(call, stream, manner, profile_, name_in_stream(name)); });
   }
 
   /// Without the lock: a thread that puts a call may wait in the driver for calls before it.
-  std::pair<std::future<void>, bool> put(HostCall call, void* stream, bool handle) {
+  Work put(HostCall call, std::string_view name, void* stream, bool handle) {
     require_no_failure();
     if (call.where && stream) host_.enter(call, stream, handle);
-    const bool waits = call.holds_stream();
+    const bool awaited = handle || !call.holds_stream();
     if (profile_) call.staged_messages = std::make_shared<std::atomic<std::size_t>>(0);
     QueuedCall queued{.call = std::move(call), .profile = profile_};
     auto ended = queued.ended.get_future();
@@ -196,7 +187,7 @@ class StreamCollectives::Impl {
       calls_.push_back(std::move(queued));
     }
     changed_.notify_all();
-    return {std::move(ended), waits};
+    return awaited ? work_from(std::move(ended), name_in_stream(name)) : Work{};
   }
 
   bool has_run_all() {
@@ -207,50 +198,26 @@ class StreamCollectives::Impl {
   void work() {
     for (;;) {
       std::unique_lock lock{mutex_};
-      const auto due = [&] { return over_ || !calls_.empty(); };
-      asleep_ = true;  // before it looks: a call that comes then wakes it
-      if (device_.busy()) {
-        asleep_ = false;
-        changed_.wait_for(lock, device_.pause(), due);
-      } else {
-        changed_.wait(lock, [&] { return due() || device_.busy(); });
-        asleep_ = false;
-      }
-      if (calls_.empty() && over_) return;
-      std::optional<QueuedCall> queued;
-      if (!calls_.empty()) {
-        queued = std::move(calls_.front());
-        calls_.pop_front();
-        running_ = true;
-      }
-      std::exception_ptr error = failure_;
+      changed_.wait(lock, [&] { return over_ || !calls_.empty(); });
+      if (calls_.empty()) return;
+      QueuedCall queued = std::move(calls_.front());
+      calls_.pop_front();
+      running_ = true;
       lock.unlock();
-      watch_device();
-      if (!queued) continue;
-      if (!error) error = error_of(queued->call);
-      if (queued->profile) record(*queued, error != nullptr);
-      end(*queued, error);
+      const std::exception_ptr error = error_of(queued.call);
+      if (queued.profile) record(queued, error != nullptr);
+      end(queued, error);
     }
-  }
-
-  void watch_device() {
-    if (!device_.busy()) return;
-    if (const auto error = device_.watch()) fail(error);
-  }
-
-  /// Checks the group and the device while a call waits for its stream.
-  void poll_while_waiting() {
-    if (const auto failed = group_.async_error()) std::rethrow_exception(failed);
-    watch_device();
   }
 
   /// Runs a call. Whatever fails on one rank ends the group on all, which else would wait for it.
   std::exception_ptr error_of(HostCall& call) {
     try {
+      require_no_failure();
       host_.run(call);
       return nullptr;
-    } catch (const std::exception&) {
-      fail(std::current_exception());
+    } catch (const std::exception& error) {
+      engine().abort(error);
       return std::current_exception();
     }
   }
@@ -295,10 +262,8 @@ class StreamCollectives::Impl {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<QueuedCall> calls_;
-  std::exception_ptr failure_;
   bool running_ = false;  ///< a call that is no longer in calls_
   bool over_ = false;
-  std::atomic<bool> asleep_ = false;  ///< the thread looks after nothing, until it is woken
   std::thread thread_;
 };
 
@@ -319,7 +284,7 @@ std::string StreamCollectives::explain(const Request& request) const {
   return impl_->explain(request);
 }
 void StreamCollectives::abort(const std::string& reason) {
-  impl_->fail(std::make_exception_ptr(Aborted(reason)));
+  impl_->abort(reason);
 }
 std::exception_ptr StreamCollectives::async_error() const {
   return impl_->failure();
@@ -351,22 +316,19 @@ void StreamTuning::use_rules(AlgorithmRules rules) {
 }
 
 void StreamCollectives::OnStream::run(const Request& request) {
-  auto [ended, stream_waits] = impl_->put(request, stream_, false);
-  if (!stream_waits) ended.get();
+  if (const Work work = impl_->put(request, stream_, false); work.valid()) work.wait();
 }
 
 Work StreamCollectives::OnStream::start(const Request& request) {
-  return work_from(impl_->put(request, stream_, true).first,
-                   fmt::format("{} in the order of a stream", name_of(request.collective)));
+  return impl_->put(request, stream_, true);
 }
 
 void StreamCollectives::OnStream::exchange(const std::vector<Message>& messages) {
-  auto [ended, stream_waits] = impl_->put(messages, stream_, false);
-  if (!stream_waits) ended.get();
+  if (const Work work = impl_->put(messages, stream_, false); work.valid()) work.wait();
 }
 
 Work StreamCollectives::OnStream::start_exchange(const std::vector<Message>& messages) {
-  return work_from(impl_->put(messages, stream_, true).first, "messages in the order of a stream");
+  return impl_->put(messages, stream_, true);
 }
 
 }  // namespace capstan

@@ -13,6 +13,8 @@
 
 #include "core/communicator/device_agreement.hpp"
 #include "core/communicator/device_plans.hpp"
+#include "core/communicator/stream_tuning.hpp"
+#include "core/engine/run/progress.hpp"
 #include "core/schedule/selection/device_links.hpp"
 #include "core/schedule/selection/selector.hpp"
 #include "tests/devices/device_path.hpp"
@@ -183,6 +185,27 @@ TEST_F(OnDevices, RulesChooseWhatRuns) {
         }
       },
       settings);
+}
+
+/// The host may see later than the stream that calls have ended.
+TEST_F(OnDevices, OtherRulesMayFollowAsSoonAsAStreamHasPassedItsCalls) {
+  on_ranks(3, [&](StreamCollectives& streams) {
+    const DeviceArray<std::int32_t> data{std::vector<std::int32_t>(300, 1)};
+    Stream stream{data.span().data()};
+    StreamTuning tuning{streams};
+    const char* const all[] = {"all_reduce:ring/staged", "all_reduce:flat", "all_reduce:direct"};
+    for (int round = 0; round < 30; ++round) {
+      for (std::size_t count = 1; count <= 300; count *= 7)
+        streams.on(stream.get()).all_reduce(data.span().first(count), ReduceOp::max);
+      {
+        const Progress::Lock lock{*tuning.engine().progress()};  // nobody looks meanwhile
+        EXPECT_EQ(stream.synchronize(), 0);
+      }
+      tuning.use_rules(AlgorithmRules::parse(all[round % 3]));
+    }
+    EXPECT_THAT(data.values(), ::testing::Each(1));
+    EXPECT_EQ(streams.async_error(), nullptr);
+  });
 }
 
 }  // namespace

@@ -155,6 +155,29 @@ TEST(PlanCache, ForgetsPlansWhenThereAreTooManyAndNoneIsInUse) {
   EXPECT_EQ(bench.made, made + 1);
 }
 
+TEST(PlanCache, ForgetsThePlanThatRanLeastRecentlyOfThoseThatMayGo) {
+  Bench bench{context_with()};
+  const std::vector<std::uint64_t> last_use{7, 3, 9, 1, 5};  // of the counts from 1 on
+  for (std::uint64_t count = 1; count <= 5; ++count) bench.plans.next(all_reduce_of(count));
+  std::vector<std::uint64_t> asked;
+  const auto use = [&](const CachedPlan& plan) -> std::optional<std::uint64_t> {
+    const std::uint64_t count = plan.plan.call.shape.count.value();
+    asked.push_back(count);
+    if (count == 2) return std::nullopt;
+    return last_use[count - 1];
+  };
+  for (const std::uint64_t gone : {4U, 5U, 1U, 3U}) {
+    EXPECT_TRUE(bench.plans.forget_one(use));
+    asked.clear();
+    bench.plans.forget_one([&](const CachedPlan& plan) { return use(plan), std::nullopt; });
+    EXPECT_THAT(asked, ::testing::Not(::testing::Contains(gone)));
+  }
+  EXPECT_FALSE(bench.plans.forget_one(use));
+  const int made = bench.made;
+  for (std::uint64_t count = 1; count <= 5; ++count) bench.plans.next(all_reduce_of(count));
+  EXPECT_EQ(bench.made, made + 4) << "that of count 2 has stayed";
+}
+
 TEST(PlanCache, KnowsRepeatedRequestsUntilTheirPlansAreForgotten) {
   Bench bench{context_with()};
   const CachedPlan* const plan = bench.plans.next(all_reduce_of(5)).plan;

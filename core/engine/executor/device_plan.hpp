@@ -8,8 +8,8 @@
 
 namespace capstan {
 
-/// What kernels need beside a plan: its program in memory of the device, and the arguments of a
-/// launch. Not thread-safe.
+/// A plan's program in memory of the device, and the arguments of its launches: a DeviceExecutor
+/// needs them beside the plan. Not thread-safe.
 struct DevicePlan {
   DevicePlan(ProgramMemory& memory, const ProgramMemory::Piece& program)
       : program(program), memory_(memory) {}

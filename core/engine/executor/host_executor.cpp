@@ -23,8 +23,9 @@ void HostExecutor::prepare(const Plan& plan) {
   log_.note(plan.call, plan.mark);
 }
 
-void HostExecutor::start(const Plan& plan, const void* input, void* output) {
+bool HostExecutor::start(const Plan& plan, const void* input, void* output) {
   begin_call(static_cast<const HostPlan&>(plan), input, output);
+  return true;
 }
 
 bool HostExecutor::run(const HostPlan& plan, const void* input, void* output) {

@@ -30,7 +30,7 @@ class HostExecutor final : public Executor {
   HostExecutor(const HostExecutor&) = delete;  // parts refer to each other
 
   /// `plan` is a HostPlan.
-  void start(const Plan& plan, const void* input, void* output) override;
+  bool start(const Plan& plan, const void* input, void* output) override;
   bool advance() override;
   /// start() and advance() in one: small calls end in it.
   bool run(const HostPlan& plan, const void* input, void* output);

@@ -258,14 +258,15 @@ bool Engine::serve() {
 }
 
 bool Engine::run_tasks() {
-  const std::uint64_t before = executor_.progress();
+  Executor& by = executor();
+  const std::uint64_t before = by.progress();
   bool ended = false;
   for (; !tasks_.empty(); ended = true) {
-    if (!running_) begin_first();
-    if (!executor_.advance()) break;
+    if (!running_ && !begin_first()) break;
+    if (!by.advance()) break;
     end_first();
   }
-  return ended || executor_.progress() != before;
+  return ended || by.progress() != before;
 }
 
 inline void Engine::before_call(const CachedPlan& plan, const void* input, void* output) {
@@ -311,7 +312,8 @@ void Engine::observe(std::shared_ptr<CallObserver> observer) {
   if (running_) call_began_ = observed_from_ = now();
 }
 
-void Engine::begin_first() {
+/// False: what runs the first task has not come to it.
+bool Engine::begin_first() {
   entered_ = 0;  // a call in the queue begins when its turn comes
   if (Task& task = tasks_.front(); !task.plan) {
     if (const auto complete = std::exchange(task.complete_call, nullptr)) complete(task);
@@ -319,11 +321,13 @@ void Engine::begin_first() {
     if (!task.plan) return begin_first();  // the agreement, which is now first
   }
   Task& task = tasks_.front();
-  task.transfers.run_inputs();
-  before_call(*task.plan, task.input, task.output);
-  executor_.start(task.plan->plan, task.input, task.output);
-  running_ = true;
+  if (!other_) {
+    task.transfers.run_inputs();
+    before_call(*task.plan, task.input, task.output);
+  }
+  running_ = executor().start(task.plan->plan, task.input, task.output);
   stalled_since_ = {};
+  return running_;
 }
 
 void Engine::end_first() {
@@ -351,16 +355,16 @@ void Engine::report_end(Task& task, const std::exception_ptr& error) {
 bool Engine::detach(const Operation& operation) {
   for (auto task = tasks_.begin(); task != tasks_.end(); ++task) {
     if (task->operation.get() != &operation) continue;
-    const bool started = running_ && task == tasks_.begin();
+    const bool started = other_ || (running_ && task == tasks_.begin());
     return detach(*task, started);
   }
   return detach_messages(operation);
 }
 
 bool Engine::detach(Task& task, bool started) {
-  if (started && !executor_.hold_buffers()) return false;
+  if (started && !executor().hold_buffers()) return false;
   const auto go_on = [&] {
-    if (started) executor_.redirect(task.input, task.output);
+    if (started) executor().redirect(task.input, task.output);
   };
   try {
     capstan::detach(task, started);

@@ -7,12 +7,12 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "capstan/by_rank.hpp"
 #include "capstan/settings.hpp"
 #include "core/engine/control/rank_names.hpp"
 #include "core/engine/executor/host_executor.hpp"
-#include "core/engine/executor/kernel_log.hpp"
 #include "core/engine/messages/messages.hpp"
 #include "core/engine/run/agreement.hpp"
 #include "core/engine/run/call_observer.hpp"
@@ -106,6 +106,16 @@ class Engine {
   /// Puts a task into the queue. It moves on whenever Progress polls.
   void enqueue(Task task);
 
+  /// From now on this executor runs the tasks, which put() brings: the communicator makes no other
+  /// calls. Null: that has an end, and so have tasks that are pending.
+  void run_by(std::unique_ptr<Executor> executor);
+  /// Puts a task into the queue that has its plan, and needs no agreement before it.
+  void put(Task task);
+  /// Whether the queue is empty. Any thread.
+  bool is_idle();
+  /// For executors.
+  Peers& peers() { return peers_; }
+
   /// Starts the messages of an operation, whose transfers have been filled in.
   void start(MessagesOperation& operation);
   /// Runs one message to its end, without an operation where it ends soon: `make` makes the one by
@@ -143,11 +153,18 @@ class Engine {
 
   /// Fails the communicator on all ranks, unless it has failed already. Any thread.
   void abort(const std::string& reason);
+  /// The same because of an error of this rank, which is told to the others as it is.
+  void abort(const std::exception& error);
+  /// From now on the failure of either engine of this rank, as far as this rank sees it, is that of
+  /// both.
+  void share_failures(Engine& other);
   /// For agreements of those that are left, whether the communicator has failed or not.
   Survivors& survivors();
   /// The failure of this rank or, as far as this rank sees it, of a peer. Any thread; waits for
   /// nothing but, with ranks on other hosts, the lock.
   std::optional<Failure> failure();
+  /// Whether this rank has failed, or adopted a failure. Any thread; one load.
+  bool has_failed() { return peers_.own_control().abort.kind.load(std::memory_order_acquire) != 0; }
 
   /// Moves tasks and messages on as far as arrivals allow; true if anything moved.
   bool poll();
@@ -155,16 +172,13 @@ class Engine {
   /// True if a message, or a part of one, was received or sent.
   bool serve();
   /// There is something to move on.
-  bool busy() const { return !tasks_.empty() || !messages_.idle(); }
+  bool busy() const { return !tasks_.empty() || !messages_.idle() || needs_peers(); }
+  /// How long to sleep at most while it is busy: what runs tasks elsewhere wakes nobody.
+  std::chrono::nanoseconds longest_sleep() const;
+  bool sleeps_at_once() const { return other_ != nullptr; }
   /// Checks peers and the time, and fails what is pending if need be. Called now and then while
   /// nothing moves.
   void check(Time now);
-  /// The calls that kernels run, of a communicator that makes no others. They take no part in the
-  /// queue. Any thread.
-  KernelLog& kernels();
-  /// Checks peers and the time while kernels wait, and publishes for whom. failure() then has what
-  /// was found. Any thread.
-  void check_kernels();
   /// The merged waits of this rank's operations, without those that have just begun.
   Wait wait(Time now) const;
   /// A report of what this rank knows of the communicator now. Thread-safe.
@@ -201,8 +215,12 @@ class Engine {
   [[gnu::noinline]] void push(Progress::Lock& lock, const Call& call, const CachedPlan* plan,
                               const void* input, void* output, const GoesOn* goes_on);
   void wait_for(const Outcome& outcome);
+  Executor& executor() { return other_ ? *other_ : executor_; }
+  const Executor& executor() const {
+    return other_ ? *other_ : static_cast<const Executor&>(executor_);
+  }
   bool run_tasks();
-  void begin_first();
+  bool begin_first();
   void end_first();
   inline void before_call(const CachedPlan& plan, const void* input, void* output);
   void begin_timed_call(bool measured);
@@ -234,8 +252,7 @@ class Engine {
   void check_peers();
   void check_tasks(Time now);
   void warn_of_long_wait(Time now);
-  template <class Calls>
-  void check_call(Calls& calls, const Executor::Report& report, const Wait& wait, Time now);
+  bool needs_peers() const { return other_ && !failure_ && other_->needs_peers(); }
   void check_departures(const Executor::Report& report, Wait own, Time now);
   std::vector<Rank> dead_peers();
   bool watch_others();
@@ -246,11 +263,7 @@ class Engine {
   Rank world_rank(Rank rank) const { return Rank{world_ranks_[rank]}; }
   /// Since when the first call has made no progress; zero if it has, or does not run.
   Time::duration stalled_for(Time now) const;
-  Wait wait_in(const Executor::Report& report, Wait::Kind kind, Time::duration waited) const;
-  Wait collective_wait(const Executor::Report& report, Time now) const {
-    return wait_in(report, Wait::Kind::collective, stalled_for(now));
-  }
-  Wait kernel_wait(const Executor::Report& report, Time now) const;
+  Wait collective_wait(const Executor::Report& report, Time now) const;
   Wait message_wait(const Messages::MessageTransfer& transfer, int peer,
                     Time::duration waited) const;
   RankView view_of(Rank world_rank, Time now) const;
@@ -263,6 +276,7 @@ class Engine {
   bool may_wait_longer(const Diagnosis& diagnosis, Time::duration waited) const;
   void note_failure(const Error& error);
   Failure current_failure() const;
+  void abort(const Failure& failure);
   void fail(const Failure& failure);
   void push_out_failure();
   void complete(Failure& failure) const;
@@ -280,8 +294,9 @@ class Engine {
   const RankNames names_;
   Peers peers_;
   HostExecutor executor_;
-  std::unique_ptr<KernelLog> kernels_;    // from the first use on
-  std::unique_ptr<Survivors> survivors_;  // the same
+  std::unique_ptr<Executor> other_;       // runs the tasks; null: executor_ does
+  std::unique_ptr<Survivors> survivors_;  // from the first use on
+  std::vector<Engine*> fail_together_;    // that share failures
   RecurringBuffers recurring_;
   Watchdog watchdog_;
   Messages messages_;

@@ -23,6 +23,7 @@ Engine::~Engine() {
     fail_all(std::make_exception_ptr(Aborted(text + " while this operation was pending")));
     peers_.show_end();
     if (failure_) transport_->end_soon();
+    for (Engine* const other : fail_together_) std::erase(other->fail_together_, this);
   }
   const bool last = progress_->remove(*this);
   process_exits() ? progress_->announce_silently() : progress_->announce();
@@ -60,8 +61,8 @@ void Engine::end_cancelled() {
   const auto done = [&] {
     const Progress::Lock lock{*progress_};
     if (!all_are_cancelled()) return true;
-    if (executor_.progress() != before) longest = Deadline::in(patience);
-    before = executor_.progress();
+    if (executor().progress() != before) longest = Deadline::in(patience);
+    before = executor().progress();
     return longest.expired();
   };
   try {

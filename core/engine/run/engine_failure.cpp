@@ -34,7 +34,7 @@ void Engine::check_peers() {
     receive_from_hosts();
     watchdog_.check_aborts();
     const auto now = std::chrono::steady_clock::now();
-    const Executor::Report report = executor_.report();
+    const Executor::Report report = executor().report();
     check_departures(report, collective_wait(report, now), now);
   } catch (const Error& error) {
     fail(Failure::of(error));
@@ -44,11 +44,7 @@ void Engine::check_peers() {
 void Engine::check(Time now) {
   try {
     watchdog_.check_aborts();
-    if (!tasks_.empty()) check_tasks(now);
-    if (kernels_ && !failure_ && kernels_->needs_peers()) {
-      const Executor::Report report = kernels_->report();
-      check_call(*kernels_, report, kernel_wait(report, now), now);
-    }
+    if (!tasks_.empty() || needs_peers()) check_tasks(now);
     if (!messages_.idle()) {
       Judge judge{*this, now};
       messages_.check(now, judge);
@@ -100,37 +96,18 @@ bool Engine::watch_others() {
   return all_known;
 }
 
+/// Throws where this rank waits in vain in its first task, or between tasks.
 void Engine::check_tasks(Time now) {
-  if (executor_.progress() != seen_progress_ || stalled_since_ == Time{}) {
-    seen_progress_ = executor_.progress();
+  Executor& by = executor();
+  if (by.progress() != seen_progress_ || stalled_since_ == Time{}) {
+    seen_progress_ = by.progress();
     stalled_since_ = now;
   }
-  const Executor::Report report = executor_.report();
-  check_call(executor_, report, collective_wait(report, now), now);
-}
-
-KernelLog& Engine::kernels() {
-  const Progress::Lock lock{*progress_};
-  if (!kernels_) kernels_ = std::make_unique<KernelLog>(peers_);
-  return *kernels_;
-}
-
-Survivors& Engine::survivors() {
-  const Progress::Lock lock{*progress_};
-  if (!survivors_) survivors_ = std::make_unique<Survivors>(*progress_, peers_, watchdog_);
-  return *survivors_;
-}
-
-void Engine::check_kernels() {
-  progress_->check(*this);
-}
-
-/// Throws where this rank waits in vain in the call of a report. `calls` compares those so far.
-template <class Calls>
-void Engine::check_call(Calls& calls, const Executor::Report& report, const Wait& wait, Time now) {
+  const Executor::Report report = by.report();
+  const Wait wait = collective_wait(report, now);
   for (const Rank peer : report.awaited) transport_->watch(peer);
   check_departures(report, wait, now);
-  calls.compare_calls();
+  by.compare_calls();
   if (!is_late(wait.waited)) return;
   const Diagnosis diagnosis = diagnose(wait, now);
   if (may_wait_longer(diagnosis, wait.waited)) return;
@@ -141,18 +118,24 @@ void Engine::check_call(Calls& calls, const Executor::Report& report, const Wait
       error_of(diagnosis, what, report.awaited.empty() ? self_ : report.awaited.front()));
 }
 
+Survivors& Engine::survivors() {
+  const Progress::Lock lock{*progress_};
+  if (!survivors_) survivors_ = std::make_unique<Survivors>(*progress_, peers_, watchdog_);
+  return *survivors_;
+}
+
 // --- Whom this rank waits for ---
 
 Engine::Time::duration Engine::stalled_for(Time now) const {
   const bool stalls =
-      running_ && stalled_since_ != Time{} && executor_.progress() == seen_progress_;
+      running_ && stalled_since_ != Time{} && executor().progress() == seen_progress_;
   return stalls ? now - stalled_since_ : Time::duration{};
 }
 
-Wait Engine::wait_in(const Executor::Report& report, Wait::Kind kind, Time::duration waited) const {
-  Wait wait{.kind = kind,
+Wait Engine::collective_wait(const Executor::Report& report, Time now) const {
+  Wait wait{.kind = report.kind,
             .peer_count = static_cast<int>(report.awaited.size()),
-            .waited = std::chrono::duration_cast<std::chrono::milliseconds>(waited),
+            .waited = std::chrono::duration_cast<std::chrono::milliseconds>(stalled_for(now)),
             .call = report.mark,
             .number = report.call,
             .step = report.step,
@@ -161,11 +144,6 @@ Wait Engine::wait_in(const Executor::Report& report, Wait::Kind kind, Time::dura
   for (const Rank peer : report.awaited) wait.peers.push_back(world_rank(peer));
   std::ranges::sort(wait.peers);
   return wait;
-}
-
-Wait Engine::kernel_wait(const Executor::Report& report, Time now) const {
-  const auto since = kernels_->running_since();
-  return wait_in(report, Wait::Kind::kernel, since ? now - *since : Time::duration{});
 }
 
 Wait Engine::message_wait(const Messages::MessageTransfer& transfer, int peer,
@@ -188,11 +166,7 @@ Wait Engine::message_wait(const Messages::MessageTransfer& transfer, int peer,
 
 Wait Engine::wait(Time now) const {
   Wait all;
-  if (stalled_for(now) > shortest_wait) add(all, collective_wait(executor_.report(), now));
-  if (kernels_ && !failure_) {
-    const Wait own = kernel_wait(kernels_->report(), now);
-    if (own.waited > shortest_wait) add(all, own);
-  }
+  if (stalled_for(now) > shortest_wait) add(all, collective_wait(executor().report(), now));
   for (const auto& [peer, transfer, since] : messages_.awaited())
     if (now - since > shortest_wait) add(all, message_wait(*transfer, peer, now - since));
   for (const auto& [message, since] : probes_)
@@ -267,7 +241,7 @@ Failure Engine::current_failure() const {
   const auto in_call = [&](const char* text) {
     return Failure{Failure::Kind::aborted, Rank{},
                    fmt::format("rank {}: {}; this ended {} and the communicator", self_.value(),
-                               text, executor_.report().position)};
+                               text, executor().report().position)};
   };
   try {
     throw;
@@ -283,12 +257,22 @@ Failure Engine::current_failure() const {
 }
 
 void Engine::abort(const std::string& reason) {
+  abort(Failure{Failure::Kind::aborted, Rank{},
+                fmt::format("rank {} aborted the communicator: {}", self_.value(), reason)});
+}
+
+void Engine::abort(const std::exception& error) {
+  if (const auto known = failure()) return abort(*known);
+  const Failure failure = Failure::of(error);
+  failure.kind == Failure::Kind::aborted ? abort(failure.text) : abort(failure);
+}
+
+void Engine::abort(const Failure& failure) {
   {
     const Progress::Lock lock{*progress_};
     if (survivors_) survivors_->stop();
     if (failure_) return;
-    fail({Failure::Kind::aborted, Rank{},
-          fmt::format("rank {} aborted the communicator: {}", self_.value(), reason)});
+    fail(failure);
   }
   push_out_failure();
   progress_->announce();
@@ -333,6 +317,15 @@ void Engine::fail(const Failure& failure) {
     peers_.show_end();
     fail_all(std::current_exception());
   }
+  for (Engine* const other : fail_together_) other->fail(*failure_);
+}
+
+void Engine::share_failures(Engine& other) {
+  const Progress::Lock lock{*progress_};
+  fail_together_.push_back(&other);
+  other.fail_together_.push_back(this);
+  if (failure_) other.fail(*failure_);
+  if (other.failure_) fail(*other.failure_);
 }
 
 /// Adds what this rank knows of culprits that a peer has named by numbers.
@@ -349,7 +342,7 @@ void Engine::complete(Failure& failure) const {
 void Engine::fail_all(const std::exception_ptr& error) {
   if (std::exchange(running_, false) && !tasks_.empty() && tasks_.front().plan->timed)
     note_end(*tasks_.front().plan, true);
-  executor_.withdraw_buffers();
+  executor().withdraw_buffers();
   for (Task& task : std::exchange(tasks_, {})) report_end(task, error);
   messages_.fail_all(error);
 }

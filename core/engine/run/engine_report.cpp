@@ -101,7 +101,7 @@ void Engine::add_pending(StateReport& report, Time now) const {
                               .output_bytes = task.output_bytes.value()});
     if (&task != &tasks_.front() || !running_) continue;
     StateReport::Pending& running = report.pending.back();
-    const Executor::Report state = executor_.report();
+    const Executor::Report state = executor().report();
     running.begun = true;
     running.position = state.position;
     running.number = state.call;

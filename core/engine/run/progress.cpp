@@ -42,8 +42,7 @@ bool Progress::poll(Turn* turn) {
   bool moved = false;
   {
     const Lock lock{*this};
-    int busy = 0;
-    for (const Engine* engine : engines_) busy += engine->busy() ? 1 : 0;
+    const int busy = count_busy();
     for (std::size_t i = 0; i < engines_.size(); ++i) {
       if (!engines_[i]->busy()) continue;
       engines_[i]->share_core(busy > 1 || core_.is_shared());
@@ -54,6 +53,21 @@ bool Progress::poll(Turn* turn) {
   announce(turn);
   if (mutex_.is_awaited()) sched_yield();
   return moved;
+}
+
+/// The engines that are busy with what peers wake this rank for. Of the others, how they are to be
+/// polled while nothing moves.
+int Progress::count_busy() {
+  int awaiting = 0, elsewhere = 0;
+  std::chrono::nanoseconds longest = longest_sleep.load();
+  for (const Engine* engine : engines_) {
+    if (!engine->busy()) continue;
+    ++(engine->sleeps_at_once() ? elsewhere : awaiting);
+    longest = std::min(longest, engine->longest_sleep());
+  }
+  longest_now_.store(longest, std::memory_order_relaxed);
+  sleeps_at_once_.store(elsewhere > 0 && awaiting == 0, std::memory_order_relaxed);
+  return awaiting;
 }
 
 /// All engines receive what has arrived, whatever they wait for: peers may need that to continue.
@@ -91,15 +105,6 @@ Progress::Clock::time_point Progress::check(Turn* turn) {
   announce(turn);
   const auto end = Clock::now();
   return end + std::max<Clock::duration>(check_interval, 9 * (end - now));
-}
-
-void Progress::check(Engine& engine) {
-  const Lock lock{*this};
-  const auto now = Clock::now();
-  progress_world();
-  waits_.look(now);
-  engine.check(now);
-  tell(now);
 }
 
 void Progress::progress_world() {

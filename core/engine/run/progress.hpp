@@ -74,10 +74,6 @@ class Progress final : public Driver,
   [[nodiscard]] bool remove(Engine& engine);
   void end_threads();
 
-  /// Without the lock: checks one engine now, though it is not busy, and publishes what the ranks
-  /// of the world wait for. Announces nothing.
-  void check(Engine& engine);
-
   /// Held while engines are used.
   class Lock {
    public:
@@ -140,6 +136,7 @@ class Progress final : public Driver,
   bool serve(Turn* turn);
   void serve_caller(Turn* turn);
   bool busy() const;  // under the lock
+  int count_busy();   // the same
   bool idle();
   void become_child() noexcept override;
   void await_exit() const;
@@ -180,6 +177,8 @@ class Progress final : public Driver,
   std::atomic<Clock::time_point> check_due_{};        // in serve_caller()
   std::atomic<Clock::time_point> due_after_slice_{};  // of a wait that has ended early
   SharedCore core_;
+  std::atomic<std::chrono::nanoseconds> longest_now_{};  // sleep, as far as engines are busy now
+  std::atomic<bool> sleeps_at_once_ = false;             // as nothing that is busy wakes a thread
 
   std::atomic<bool> threaded_ = false;
   BiasedMutex mutex_;

@@ -95,9 +95,11 @@ void Progress::Backoff::pause(Deadline deadline) {
     check_due_ = due == Clock::time_point{} ? now + check_interval : due;
   }
   if (now > check_due_) check_due_ = progress_.check(&turn_);
-  if (now - since_ > yield_before_sleep) {
+  if (now - since_ > yield_before_sleep || progress_.sleeps_at_once_) {
+    const std::chrono::nanoseconds alone = progress_.longest_now_;
     const auto several = progress_.drivers_.load() > 1;
-    const auto most = several ? longest_sleep_among_several : longest_sleep.load();
+    const auto most =
+        several ? std::min<std::chrono::nanoseconds>(alone, longest_sleep_among_several) : alone;
     if (progress_.sleep(std::min<std::chrono::nanoseconds>(most, deadline.remaining()), &turn_))
       reset();
   } else if (progress_.options_.oversubscribed || progress_.core_.is_shared(now) ||

@@ -9,9 +9,21 @@
 
 namespace capstan {
 
+StreamEvent StreamEvent::make(const DeviceBuffer& at, bool timed) {
+  StreamEvent event{.at = at, .timed = timed};
+  at_place(at, "making an event",
+           [&](DeviceDriver& driver) { return driver.make_event(event.handle, timed); });
+  return event;
+}
+
 void StreamEvent::record(void* stream) const {
   at_place(at, "recording an event",
            [&](DeviceDriver& driver) { return driver.record(handle, stream); });
+}
+
+void StreamEvent::hold_up(void* stream) const {
+  at_place(at, "ordering streams",
+           [&](DeviceDriver& driver) { return driver.wait_for_event(stream, handle); });
 }
 
 bool StreamEvent::has_come() const {
@@ -53,18 +65,36 @@ StreamEvents::~StreamEvents() {
 }
 
 StreamEvent StreamEvents::take(const DeviceBuffer& at, bool timed) {
+  const auto idle = take_idle(at, timed);
+  return idle ? *idle : StreamEvent::make(at, timed);
+}
+
+std::optional<StreamEvent> StreamEvents::take_idle(const DeviceBuffer& at, bool timed) {
   const auto found = std::ranges::find_if(idle_, [&](const StreamEvent& event) {
     return event.at.driver == at.driver && event.at.place == at.place && event.timed == timed;
   });
-  StreamEvent event{.at = at, .timed = timed};
-  if (found != idle_.end()) {
-    event = *found;
-    idle_.erase(found);
-  } else {
-    at_place(at, "making an event",
-             [&](DeviceDriver& driver) { return driver.make_event(event.handle, timed); });
-  }
+  if (found == idle_.end()) return std::nullopt;
+  const StreamEvent event = *found;
+  idle_.erase(found);
   return event;
+}
+
+SharedEvent EventPool::take(const DeviceBuffer& at, bool timed) {
+  std::optional<StreamEvent> event;
+  {
+    const std::lock_guard lock{mutex_};
+    event = events_.take_idle(at, timed);
+  }
+  if (!event) event = StreamEvent::make(at, timed);
+  return {new StreamEvent{*event}, [pool = shared_from_this()](const StreamEvent* last) {
+            pool->give_back(*last);
+            delete last;
+          }};
+}
+
+void EventPool::give_back(const StreamEvent& event) {
+  const std::lock_guard lock{mutex_};
+  events_.give_back(event);
 }
 
 }  // namespace capstan

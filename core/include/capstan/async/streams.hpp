@@ -42,8 +42,8 @@ class [[gnu::visibility("hidden")]] StreamTuning;
 ///
 /// Otherwise data go through pinned host memory and the executor on the host, over any transport; a
 /// long all_reduce, reduce, broadcast or scan goes in pieces, so that copies of one piece overlap
-/// the work on another. A thread of the object sees to that, and to the end of kernels: it polls
-/// memory, and sleeps while there is nothing to do.
+/// the work on another. A thread of the object sees to that. The progress thread of the rank sees
+/// to the end of kernels, by polling memory: the first call that runs by one starts it.
 ///
 /// All ranks make the calls of one object in the same order, whatever their streams. Those that run
 /// by kernels follow one another in this order, and so do those through pinned memory; only streams
