@@ -7,12 +7,13 @@ import contextlib
 import html
 import json
 import math
+import operator
 import os
 import pathlib
 import platform
 import threading
 from dataclasses import dataclass
-from typing import Any, Callable, Generator, Iterator, TypeVar
+from typing import Any, Callable, Generator, Iterable, Iterator, TypeVar
 
 from . import _objects
 from ._engine import Communicator, InvalidArgument, Profiler, Work, _init, join, local_world, unique_id
@@ -126,7 +127,9 @@ def _allocate(self: Communicator, shape: Any, dtype: Any = "float32") -> Any:
     import numpy
 
     kind = numpy.dtype(dtype)
-    lengths = (shape,) if isinstance(shape, int) else tuple(shape)
+    lengths = tuple(map(operator.index, shape if isinstance(shape, Iterable) else (shape,)))
+    if any(length < 0 for length in lengths):
+        raise InvalidArgument(f"allocate: the shape {lengths} has a negative length")
     memory = self._allocate(math.prod(lengths) * kind.itemsize)
     return numpy.frombuffer(memoryview(memory), kind).reshape(lengths)
 

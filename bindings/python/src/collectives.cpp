@@ -107,12 +107,11 @@ Object all_reduce(Endpoint& self, const Object& array, const Object& op, const O
     Array strided = Array::writable(array);
     if (!strided.is_dense()) {
       check_operation(strided, reducer);
-      Communicator& world = self.communicator();
       std::vector<Array> arrays;
       const TensorView view = strided.view();
       arrays.push_back(std::move(strided));
-      return self.started([&] { return world.start_all_reduce(view, reducer); }, std::move(arrays),
-                          array, waits(wait, "all_reduce"));
+      const auto start = [&](Communicator& world) { return world.start_all_reduce(view, reducer); };
+      return self.started(start, std::move(arrays), array, waits(wait, "all_reduce"));
     }
   }
   return reduce_everywhere(self, Collective::all_reduce, array, std::move(reducer), out, wait);
@@ -129,12 +128,11 @@ Object exscan(Endpoint& self, const Object& array, const Object& op, const Objec
 Object broadcast(Endpoint& self, const Object& array, int root, Wait wait) {
   Array data = Array::writable(array, Use::moved);
   if (!data.is_dense()) {
-    Communicator& world = self.communicator();
     const TensorView view = data.view();
     std::vector<Array> arrays;
     arrays.push_back(std::move(data));
-    return self.started([&] { return world.start_broadcast(view, root); }, std::move(arrays), array,
-                        waits(wait, "broadcast"));
+    const auto start = [&](Communicator& world) { return world.start_broadcast(view, root); };
+    return self.started(start, std::move(arrays), array, waits(wait, "broadcast"));
   }
   Call call{request_of(Collective::broadcast, {}, root)};
   call.set_in_place(std::move(data), array);
@@ -208,10 +206,11 @@ Object scatter(Endpoint& self, const Object& array, int root, const Object& out,
   Object output = out;
   if (world.rank() == root) {
     Array input = input_of(array, "scatter", Use::moved);
+    const auto mine = static_cast<std::size_t>(root);
     if (output.is_none())
-      output = empty(array, counts ? std::vector{static_cast<std::int64_t>(
-                                         counts->at(static_cast<std::size_t>(root)))}
-                                   : scattered_shape(input, world.size()));
+      output = empty(array, counts && mine < counts->size()
+                                ? std::vector{static_cast<std::int64_t>((*counts)[mine])}
+                                : scattered_shape(input, world.size()));
     call.set_input(std::move(input));
   } else if (output.is_none()) {
     throw InvalidArgument(fmt::format(
@@ -253,13 +252,12 @@ Object all_reduce_fused(Endpoint& self, const Object& list, const Object& op, Wa
       throw py::type_error("all_reduce_fused: all arrays have one element type");
   }
   if (arrays.empty()) throw InvalidArgument("all_reduce_fused: there is no array");
-  Communicator& world = self.communicator();
   TensorRequest request;
   request.reducer = reducer;
   request.foreign = arrays.front().foreign();
   for (const Array& array : arrays) request.inputs.push_back(array.view());
-  return self.started([&] { return world.start(request); }, std::move(arrays), list,
-                      waits(wait, "all_reduce_fused"));
+  const auto start = [&](Communicator& world) { return world.start(request); };
+  return self.started(start, std::move(arrays), list, waits(wait, "all_reduce_fused"));
 }
 
 template <class Argument>

@@ -55,14 +55,13 @@ Object receive(Endpoint& self, const Object& array, int source, int tag, bool wa
 }
 
 MessageInfo probe(Endpoint& self, int source, int tag) {
-  Communicator& world = self.communicator();
-  const std::function<void()> look_for_signals = [] {
-    const py::gil_scoped_acquire gil;
-    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-  };
-  const bool looks = handles_signals();
-  const ReleasedGil others_run;
-  return world.probe(source, tag, looks ? look_for_signals : nullptr);
+  std::function<void()> between;
+  if (handles_signals())
+    between = [] {
+      const py::gil_scoped_acquire gil;
+      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+    };
+  return self.without_gil([&](Communicator& world) { return world.probe(source, tag, between); });
 }
 
 /// Memory that ranks of one host read in place, as a writable buffer.
@@ -105,8 +104,8 @@ void bind_messages(py::class_<Endpoint>& c) {
       .def(
           "try_probe",
           [](Endpoint& self, int source, int tag) {
-            const ReleasedGil others_run;
-            return self.communicator().try_probe(source, tag);
+            return self.without_gil(
+                [=](Communicator& world) { return world.try_probe(source, tag); });
           },
           py::arg("source") = any_source, py::arg("tag") = any_tag,
           "As probe, but None where there is no message yet.")
@@ -250,9 +249,7 @@ void bind_communicator(py::module_& m) {
       .def(
           "abort",
           [](const Endpoint& self, const std::string& reason) {
-            const std::shared_ptr<Communicator> world = self.shared();
-            const ReleasedGil others_run;
-            world->abort(reason);
+            self.without_gil([&](Communicator& world) { world.abort(reason); });
           },
           py::arg("reason"),
           "Ends the communicator on all ranks: what waits raises Aborted with the reason. From any "
@@ -264,9 +261,9 @@ void bind_communicator(py::module_& m) {
       .def("detach_profiler", &Endpoint::detach_profiler)
       .def("_report",
            [](const Endpoint& self, bool as_json) {
-             const Communicator& world = self.communicator();
-             const ReleasedGil others_run;
-             return as_json ? world.report_json() : world.report();
+             return self.without_gil([=](const Communicator& world) {
+               return as_json ? world.report_json() : world.report();
+             });
            })
       .def("_explain", [](const Endpoint& self, const std::string& collective, std::uint64_t bytes,
                           const std::string& type, const Object& op, int root) {

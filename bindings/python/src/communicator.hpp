@@ -31,11 +31,12 @@ class Endpoint {
   /// The interpreter ends: callbacks end first, or those that wait are made to.
   static void end_callbacks();
 
-  /// Throws InvalidArgument after close().
+  /// Throws InvalidArgument after close(). Only with the GIL: see without_gil().
   Communicator& communicator() const;
   /// For threads that may use it while another one closes this.
   const std::shared_ptr<Communicator>& shared() const;
-  /// Leaves: peers that still need this rank get a PeerLost. May be called twice.
+  /// Leaves: peers that still need this rank get a PeerLost. Where other threads are in calls,
+  /// these end, and the communicator with them. May be called twice.
   void close();
   bool is_closed() const { return !communicator_; }
 
@@ -52,13 +53,23 @@ class Endpoint {
 
   /// Carries out a call on `arrays`. Returns `result`, or a Work that will give it, and has them.
   py::object call(const Request& request, std::vector<Array>& arrays, py::object result, bool wait);
-  /// The same for whatever starts an operation. `start` may still look at `arrays`.
+  /// The same for whatever starts an operation: `start(communicator)`, which may still look at
+  /// `arrays`.
   template <class Start>
   py::object started(Start start, std::vector<Array>&& arrays, py::object result, bool wait) {
     Work work = without_gil(start);
     if (!wait) return py::cast(pending(std::move(work), std::move(result), std::move(arrays)));
     wait_interruptibly(work, arrays);
     return result;
+  }
+
+  /// `use(communicator)` while other threads run Python, one of which may close this meanwhile.
+  template <class Use>
+  auto without_gil(Use use) const {
+    std::shared_ptr<Communicator> held = shared();
+    const ReleasedGil others_run;
+    const auto world = std::move(held);  // the last to hold it destroys it without the GIL
+    return use(*world);
   }
 
   /// Carries out a call in several steps, which makes something of all ranks: `make(communicator)`.
@@ -85,11 +96,6 @@ class Endpoint {
                    bool wait);
   py::object exchange(std::vector<Message> messages, std::vector<Array> arrays, Wait wait);
   Endpoint& twin(Collective collective, py::handle algorithm);
-  template <class F>
-  static auto without_gil(F function) {
-    const ReleasedGil others_run;
-    return function();
-  }
 
   std::shared_ptr<Communicator> communicator_;
   std::map<std::string, std::unique_ptr<Endpoint>> twins_;    // by rule

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <chrono>
 #include <mutex>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "capstan/async/streams.hpp"
@@ -21,6 +23,31 @@ struct Communicators {
     return communicators;
   }
 };
+
+/// Calls that wait for nobody, such as report(), end by themselves.
+constexpr std::chrono::milliseconds longest_short_call{100};
+
+/// Waits until no other thread is in a call.
+bool is_left_alone(const std::shared_ptr<Communicator>& communicator,
+                   std::chrono::milliseconds patience) {
+  constexpr std::chrono::milliseconds between_looks{1};
+  const Deadline deadline = Deadline::in(patience);
+  while (communicator.use_count() > 1) {
+    if (deadline.expired()) return false;
+    std::this_thread::sleep_for(between_looks);
+  }
+  return true;
+}
+
+/// Ends calls of other threads, which wait for peers, and returns when they have left it.
+void end_calls(const std::shared_ptr<Communicator>& communicator) {
+  constexpr std::chrono::seconds patience{1};
+  try {
+    communicator->abort("it was closed while another thread was in a call");
+    is_left_alone(communicator, patience);
+  } catch (const InvalidArgument&) {  // a forked child, which has no other thread
+  }
+}
 
 }  // namespace
 
@@ -55,12 +82,11 @@ const std::shared_ptr<Communicator>& Endpoint::shared() const {
 Endpoint& Endpoint::twin(Collective collective, py::handle algorithm) {
   const std::string rule =
       fmt::format("{}:{}", name_of(collective), py::str(algorithm).cast<std::string>());
-  auto& twin = twins_[rule];
-  if (twin) return *twin;
+  if (const auto known = twins_.find(rule); known != twins_.end()) return *known->second;
   const auto with_rule = [rule](Communicator& world) { return world.with_algorithm(rule); };
-  twin = std::make_unique<Endpoint>(form("the first call with an algorithm", with_rule));
+  auto twin = std::make_unique<Endpoint>(form("the first call with an algorithm", with_rule));
   if (profiler_) twin->attach(profiler_->first, profiler_->second);
-  return *twin;
+  return *twins_.emplace(rule, std::move(twin)).first->second;
 }
 
 void Endpoint::attach(const Profiler& profiler, const std::string& tag) {
@@ -83,26 +109,29 @@ void Endpoint::close() {
     const std::lock_guard lock{communicators.mutex};
     communicators.all.erase(communicator_.get());
   }
+  std::shared_ptr<Communicator> held = std::move(communicator_);
   // A callback that the destructor waits for may need the GIL.
   const ReleasedGil others_run;
-  communicator_.reset();
+  const auto last = std::move(held);
+  if (!is_left_alone(last, longest_short_call)) end_calls(last);
 }
 
 py::object Endpoint::call(const Request& request, std::vector<Array>& arrays, py::object result,
                           bool wait) {
-  Communicator& world = communicator();
   if (request.stream && in_streams_.emplace(request.type, request.reducer.op()).second)
     return agree(request, arrays, std::move(result), wait);
   if (wait && !handles_signals()) {
-    without_gil([&] { world.run(request); });
+    without_gil([&](Communicator& world) { world.run(request); });
     return result;
   }
   if (wait) {
-    const std::optional<Work> work = without_gil([&] { return world.run_briefly(request); });
+    const std::optional<Work> work =
+        without_gil([&](Communicator& world) { return world.run_briefly(request); });
     if (work) wait_interruptibly(*work, arrays);
     return result;
   }
-  return started([&] { return world.start(request); }, std::move(arrays), std::move(result), wait);
+  return started([&](Communicator& world) { return world.start(request); }, std::move(arrays),
+                 std::move(result), wait);
 }
 
 /// Ranks agree how calls of this kind run in streams, so this one waits for the others.
@@ -122,15 +151,13 @@ py::object Endpoint::agree(const Request& request, std::vector<Array>& arrays, p
 
 py::object Endpoint::exchange(std::vector<Message> messages, std::vector<Array> arrays, Wait wait) {
   const bool waits = wait == Wait::yes;
-  if (!wait.stream) {
-    Communicator& world = communicator();
-    return started([&] { return world.start_exchange(messages); }, std::move(arrays), py::none(),
-                   waits);
-  }
+  if (!wait.stream)
+    return started([&](Communicator& world) { return world.start_exchange(messages); },
+                   std::move(arrays), py::none(), waits);
   const auto start = [messages = std::move(messages), stream = wait.stream](Communicator& world) {
     return world.streams().on(stream).start_exchange(messages);
   };
-  Work work = std::exchange(has_streams_, true) ? without_gil([&] { return start(communicator()); })
+  Work work = std::exchange(has_streams_, true) ? without_gil(start)
                                                 : form("the first exchange in a stream", start);
   if (waits) return py::none();
   return py::cast(pending(std::move(work), py::none(), std::move(arrays)));
@@ -147,8 +174,7 @@ py::object Endpoint::transfer(const Message& message, Array& array, Wait wait) {
   std::vector<Array> arrays;
   arrays.push_back(std::move(array));
   if (wait.stream) return exchange({message}, std::move(arrays), wait);
-  Communicator& world = communicator();
-  Work work = without_gil([&] { return world.start_transfer(message); });
+  Work work = without_gil([&](Communicator& world) { return world.start_transfer(message); });
   if (wait == Wait::no) return py::cast(pending(std::move(work), py::none(), std::move(arrays)));
   wait_interruptibly(work, arrays);
   array = std::move(arrays.front());

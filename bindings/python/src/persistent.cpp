@@ -12,17 +12,20 @@
 
 namespace capstan::python {
 
-Persistent::Persistent(std::shared_ptr<Communicator> communicator, Request request,
+Persistent::Persistent(const std::shared_ptr<Communicator>& communicator, Request request,
                        std::vector<Array> arrays, py::object result)
-    : communicator_(std::move(communicator)),
-      call_(*communicator_, std::move(request)),
+    : communicator_(communicator),
+      call_(*communicator, std::move(request)),
       arrays_(freed_with_gil(std::move(arrays))),
       result_(std::move(result)) {}
 
 Pending Persistent::start() {
+  std::shared_ptr<Communicator> held = communicator_.lock();
+  if (!held) throw InvalidArgument("the communicator of this persistent call has been closed");
   {
     const ReleasedGil others_run;
-    call_.start().on_complete([held = arrays_](const Work&) {});
+    const auto world = std::move(held);
+    call_.start().on_complete([arrays = arrays_](const Work&) {});
   }
   return last_.emplace(Pending{call_.work(), result_, arrays_});
 }

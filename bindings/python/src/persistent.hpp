@@ -14,8 +14,8 @@ namespace capstan::python {
 /// A collective that is described once and started again and again, for Python.
 class Persistent {
  public:
-  Persistent(std::shared_ptr<Communicator> communicator, Request request, std::vector<Array> arrays,
-             py::object result);
+  Persistent(const std::shared_ptr<Communicator>& communicator, Request request,
+             std::vector<Array> arrays, py::object result);
   /// Starts the call and returns its Work, which keeps the arrays until the operation has ended.
   Pending start();
   /// The Work of the last start; throws InvalidArgument before the first one.
@@ -24,7 +24,7 @@ class Persistent {
   std::string describe() const;
 
  private:
-  std::shared_ptr<Communicator> communicator_;
+  std::weak_ptr<Communicator> communicator_;  // which may be closed before
   PersistentCall call_;
   std::shared_ptr<std::vector<Array>> arrays_;
   py::object result_;

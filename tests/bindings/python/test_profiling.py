@@ -67,6 +67,21 @@ def test_calls_by_another_algorithm_are_recorded_too():
     assert [each.algorithm for each in profiler.profiles()] == ["ring"] * RANKS
 
 
+def test_an_algorithm_that_is_refused_leaves_nothing_behind():
+    profiler = cs.Profiler()
+
+    def calls(comm):
+        for _ in range(2):
+            with pytest.raises(cs.InvalidArgument, match="no algorithm 'unknown'"):
+                comm.all_reduce(np.ones(1), algorithm="unknown")
+        comm.detach_profiler()
+        comm.attach(profiler)
+        comm.barrier()
+
+    recorded(profiler, calls)
+    assert [each.operation for each in profiler.profiles()] == ["barrier"] * RANKS
+
+
 def test_a_detached_communicator_is_recorded_no_more():
     profiler = cs.Profiler()
 
