@@ -90,7 +90,9 @@ void check_root_tensor(std::int64_t index) {
 WorkPtr Group::broadcast(TensorList& tensors, const c10d::BroadcastOptions& options) {
   check_root_tensor(options.rootTensor);
   const HandlePtr work = handle(OpType::BROADCAST, "capstan:broadcast", options.timeout);
-  const at::Tensor data = work->tensors().in_place(only(tensors, "broadcast"));
+  const at::Tensor& tensor = only(tensors, "broadcast");
+  const at::Tensor data =
+      options.rootRank == rank_ ? work->tensors().input(tensor) : work->tensors().output(tensor);
   start(*work, moving(Collective::broadcast, data, data, static_cast<int>(options.rootRank)));
   work->give(tensors);
   return launched(work);
@@ -140,7 +142,9 @@ WorkPtr Group::reduce(TensorList& tensors, const c10d::ReduceOptions& options) {
   check_root_tensor(options.rootTensor);
   const HandlePtr work = handle(OpType::REDUCE, "capstan:reduce", options.timeout);
   work->tensors().widen();
-  const at::Tensor data = work->tensors().in_place(only(tensors, "reduce"));
+  const at::Tensor& tensor = only(tensors, "reduce");
+  const at::Tensor data =
+      options.rootRank == rank_ ? work->tensors().in_place(tensor) : work->tensors().input(tensor);
   start(*work, reducing(Collective::reduce, data, data, options.reduceOp,
                         static_cast<int>(options.rootRank)));
   work->give(tensors);

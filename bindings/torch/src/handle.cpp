@@ -75,8 +75,16 @@ void Handle::one_ended() {
   if (future) complete(*future);
 }
 
+/// What copying results back throws is the error of the work.
 void Handle::settle() {
-  std::call_once(settled_, [this] { tensors_.settle(); });
+  std::call_once(settled_, [this] {
+    try {
+      tensors_.settle();
+    } catch (...) {
+      const std::lock_guard lock(future_mutex_);
+      unsettled_ = std::current_exception();
+    }
+  });
 }
 
 bool Handle::all_ended() const {
@@ -103,7 +111,8 @@ std::exception_ptr Handle::exception() const {
       return std::make_exception_ptr(
           std::runtime_error(fmt::format("{} was aborted by this rank", work.describe())));
   }
-  return nullptr;
+  const std::lock_guard lock(future_mutex_);
+  return unsettled_;
 }
 
 int Handle::sourceRank() const {
@@ -125,6 +134,7 @@ bool Handle::wait(std::chrono::milliseconds timeout) {
                         rank_, deadline.budget(), work.describe()));
   });
   settle();
+  if (const auto error = exception()) std::rethrow_exception(error);
   return true;
 }
 

@@ -60,7 +60,8 @@ class Handle final : public c10d::Work {
   bool launched_ = false;
   std::atomic<std::size_t> running_ = 0;
   std::once_flag settled_;
-  std::mutex future_mutex_;  // of the following
+  mutable std::mutex future_mutex_;  // of the following
+  std::exception_ptr unsettled_;     // why results could not be copied back
   c10::intrusive_ptr<c10::ivalue::Future> future_;
   bool ended_ = false;
 };

@@ -19,6 +19,15 @@ namespace {
 /// Tags of monitoredBarrier, above those of the program.
 constexpr int arrival_tag = (1 << 30) - 1, verdict_tag = 1 << 30;
 
+/// A rank that is gone needs none.
+void send_verdict(Communicator& comm, bool all_have_come) {
+  const std::array<std::uint8_t, 1> verdict{static_cast<std::uint8_t>(all_have_come)};
+  for (int rank = 1; rank < comm.size(); ++rank) try {
+      comm.send(verdict, rank, verdict_tag);
+    } catch (const PeerLost&) {
+    }
+}
+
 void check_tag(int tag) {
   if (tag < 0 || tag >= arrival_tag)
     refuse(fmt::format("tag {} is out of range: tags are 0 to {}", tag, arrival_tag - 1));
@@ -80,14 +89,18 @@ void Group::wait_for_ranks(std::chrono::milliseconds limit, bool wait_for_all) {
   const auto comm = communicator();
   std::vector<int> missing;
   std::array<std::uint8_t, 1> ready{};
-  for (int rank = 1; rank < size_ && (wait_for_all || missing.empty()); ++rank) {
-    const capstan::Work arrival = comm->start_receive(ready, rank, arrival_tag);
-    if (arrival.wait_until(deadline)) continue;
-    arrival.withdraw();
-    missing.push_back(rank);
+  try {
+    for (int rank = 1; rank < size_ && (wait_for_all || missing.empty()); ++rank) {
+      const capstan::Work arrival = comm->start_receive(ready, rank, arrival_tag);
+      if (arrival.wait_until(deadline)) continue;
+      arrival.withdraw();
+      missing.push_back(rank);
+    }
+  } catch (const PeerLost&) {
+    send_verdict(*comm, false);
+    throw;
   }
-  const std::array<std::uint8_t, 1> verdict{static_cast<std::uint8_t>(missing.empty())};
-  for (int rank = 1; rank < size_; ++rank) comm->send(verdict, rank, verdict_tag);
+  send_verdict(*comm, missing.empty());
   if (!missing.empty())
     throw TimedOut(fmt::format("monitored_barrier: rank{} {} {} not entered it within {}",
                                missing.size() > 1 ? "s" : "", fmt::join(missing, ", "),

@@ -3,6 +3,7 @@
 // Sums of sparse tensors: each rank gathers the elements of all and adds them up in the same order.
 
 #include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
 
 #include <array>
@@ -121,6 +122,7 @@ void Group::start_sparse_all_reduce(Handle& handle, const at::Tensor& tensor,
   start(handle, of_values.request());
   const bool averages = static_cast<c10d::ReduceOp::RedOpType>(op) == c10d::ReduceOp::AVG;
   handle.tensors().at_end([=, size = size_, to = tensor] {
+    const c10::InferenceMode as_it_was{to.is_inference()};
     const at::Tensor sum = sum_of(shapes, of_places.all, of_values.all, own);
     at::Tensor result = to;
     result.copy_(averages ? sum / size : sum);

@@ -2,9 +2,11 @@
 #include "tensors.hpp"
 
 #include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
 
 #include <optional>
+#include <utility>
 
 #include "errors.hpp"
 
@@ -166,6 +168,17 @@ at::Tensor Tensors::kept(at::Tensor tensor) {
   return tensor;
 }
 
+void Tensors::copy_back(const at::Tensor& tensor, at::Tensor from) {
+  const auto vector_of = [](at::IntArrayRef numbers) { return numbers.vec(); };
+  const TensorView places{nullptr, DataType::u8, vector_of(tensor.sizes()),
+                          vector_of(tensor.strides())};
+  if (places.overlaps_itself())
+    refuse(
+        "elements of a tensor that is to be written share memory, as after expand(), so a result "
+        "for each has no place: pass tensor.clone()");
+  copies_.emplace_back(tensor, std::move(from));
+}
+
 at::ScalarType Tensors::type_of(const at::Tensor& tensor) const {
   const at::ScalarType type = tensor.scalar_type();
   return widens_ && is_short(type) ? at::kInt : type;
@@ -187,14 +200,14 @@ at::Tensor Tensors::output(const at::Tensor& tensor) {
   check_reachable(tensor);
   if (takes_part(tensor)) return kept(tensor);
   const at::Tensor dense = at::empty(tensor.sizes(), tensor.options().dtype(type_of(tensor)));
-  copies_.emplace_back(tensor, dense);
+  copy_back(tensor, dense);
   return kept(dense);
 }
 
 at::Tensor Tensors::in_place(const at::Tensor& tensor) {
   check_reachable(tensor);
   const at::Tensor dense = input(tensor);
-  if (!takes_part(tensor)) copies_.emplace_back(tensor, dense);
+  if (!takes_part(tensor)) copy_back(tensor, dense);
   return dense;
 }
 
@@ -220,7 +233,7 @@ at::Tensor Tensors::outputs(const std::vector<at::Tensor>& tensors) {
   const at::Tensor flat = at::empty({count}, first_one.options().dtype(type_of(first_one)));
   std::int64_t first = 0;
   for (const at::Tensor& tensor : tensors) {
-    copies_.emplace_back(tensor, flat.narrow(0, first, tensor.numel()).view(tensor.sizes()));
+    copy_back(tensor, flat.narrow(0, first, tensor.numel()).view(tensor.sizes()));
     first += tensor.numel();
   }
   return kept(flat);
@@ -228,7 +241,11 @@ at::Tensor Tensors::outputs(const std::vector<at::Tensor>& tensors) {
 
 void Tensors::settle() {
   const at::NoGradGuard no_gradients;
-  for (const auto& [to, from] : copies_) to.copy_(from);
+  for (const auto& [to, from] : copies_) {
+    // Tensors of inference mode are written in it alone, and this may be a thread of the library.
+    const c10::InferenceMode as_they_were{to.is_inference()};
+    to.copy_(from);
+  }
   copies_.clear();
   for (const auto& step : last_steps_) step();
   last_steps_.clear();

@@ -62,6 +62,8 @@ class Tensors {
 
  private:
   at::Tensor kept(at::Tensor tensor);
+  /// `tensor` is to hold what `from` does in the end. Refuses one that has no place for it.
+  void copy_back(const at::Tensor& tensor, at::Tensor from);
   /// The type in which elements take part.
   at::ScalarType type_of(const at::Tensor& tensor) const;
   bool takes_part(const at::Tensor& tensor) const;

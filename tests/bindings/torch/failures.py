@@ -80,7 +80,7 @@ def check_messages_of_nobody():
         lambda group: dist.irecv(data, last, group=group).get_future().wait(),
         lambda group: poll(dist.irecv(data, last, group=group)),
     ):
-        group = dist.new_group(timeout=datetime.timedelta(seconds=1))
+        group = dist.new_group(timeout=datetime.timedelta(seconds=3))
         if rank() == 0:
             text = refused(lambda: wait(group), f"rank {last} ")
             assert "has sent no message" in text and "CAPSTAN_TIMEOUT" in text, text
@@ -117,9 +117,11 @@ def check_lost_peer():
     """The last rank dies; the others learn which."""
     if size() == 1:
         return
-    group = dist.new_group()
+    group, monitored = dist.new_group(), dist.new_group()
     last = size() - 1
     if rank() == last:
         os._exit(0)
+    # Nobody waits for a verdict that the first rank cannot give.
+    refused(monitored.monitored_barrier, f"rank {last}" if rank() == 0 else "rank 0 names it")
     refused(lambda: dist.all_reduce(torch.ones(3), group=group), f"rank {last}")
     os._exit(0)
