@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/platform/net/listener.hpp"
+#include "core/platform/net/socket.hpp"
 #include "core/platform/net/system_call.hpp"
 #include "transports/shm/memfd.hpp"
 #include "transports/shm/sleeper.hpp"
@@ -18,8 +19,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto retry_interval = 2ms;  // when a queue was full
-constexpr auto longest_poll = 1h;
+constexpr auto retry_interval = 2ms;   // when a queue was full
+constexpr auto between_looks = 100ms;  // at the names of those that are missing
 constexpr auto grace = 1000;  // ms between the end of a process's socket and that of its pidfd
 constexpr std::size_t spare_newcomers = 64;  // beyond one per rank
 
@@ -36,7 +37,8 @@ Rendezvous::Rendezvous(Rank self, std::vector<ShmAddress> world, Handover own,
       listener_(std::move(listener)),
       use_pidfd_(use_pidfd),
       peers_(world.size()),
-      missing_(world.size() - 1) {
+      missing_(world.size() - 1),
+      next_look_(Deadline::in(between_looks)) {
   for (std::size_t rank = 0; rank < world.size(); ++rank) peers_[rank].address = world[rank];
   peers_[this->self()].done = true;
 }
@@ -47,6 +49,7 @@ std::vector<Partner> Rendezvous::run(Deadline deadline) {
     const bool retry_soon = advance();
     if (missing_ == 0) break;
     if (deadline.expired()) give_up_at_deadline();
+    if (next_look_.expired()) look_who_listens();
     wait(deadline, retry_soon);
   }
   listener_.close();
@@ -106,9 +109,25 @@ bool Rendezvous::flush(std::size_t rank) {
   return attempt == Attempt::later;
 }
 
+/// A rank that gives up before it has connected to this one, for whatever reason, tells nobody, and
+/// its process may live: but its name is gone from the kernel's table. Whoever has connected gets
+/// an answer first, and so does not finish before this rank knows of it.
+void Rendezvous::look_who_listens() {
+  next_look_ = Deadline::in(between_looks);
+  const std::vector<std::string> names = abstract_names(socket_prefix);
+  const auto listens = [&](std::size_t rank) {
+    return std::ranges::binary_search(names, peers_[rank].address.socket());
+  };
+  admit_newcomers();
+  if (!newcomers_.empty() || !listens(self())) return;
+  for (std::size_t rank = self() + 1; rank < peers_.size(); ++rank)
+    if (!peers_[rank].done && !peers_[rank].conversation && !listens(rank))
+      fail(rank, "no longer listens: its start-up failed, or its transport was destroyed");
+}
+
 void Rendezvous::wait(Deadline deadline, bool retry_soon) {
   collect_events();
-  Deadline::Clock::duration longest = longest_poll;
+  Deadline::Clock::duration longest = next_look_.remaining();
   if (retry_soon) longest = retry_interval;
   const auto timeout =
       std::chrono::ceil<std::chrono::milliseconds>(std::min(deadline.remaining(), longest));

@@ -60,6 +60,7 @@ class Rendezvous {
   bool reach_out(std::size_t rank);
   void greet(std::size_t rank, FileDescriptor socket);
   bool flush(std::size_t rank);
+  void look_who_listens();
 
   void wait(Deadline deadline, bool retry_soon);
   void add_event(int fd, Source source, std::size_t index);
@@ -93,6 +94,7 @@ class Rendezvous {
   std::vector<Peer> peers_;                             // by rank
   std::vector<std::optional<Conversation>> newcomers_;  // have not introduced themselves yet
   std::size_t missing_;
+  Deadline next_look_;
   std::vector<pollfd> polled_;
   std::vector<Event> events_;  // for each entry of polled_
   RateLimitedWarnings warnings_{fmt::format("rank {}: connect: refused", self_.value())};

@@ -21,7 +21,7 @@ void store_text(std::array<char, N>& field, std::string_view text) {
 }
 
 std::string random_socket_name() {
-  return "capstan-" + hexadecimal(random_value<Token>());
+  return std::string{socket_prefix} + hexadecimal(random_value<Token>());
 }
 
 }  // namespace

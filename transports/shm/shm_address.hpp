@@ -16,7 +16,8 @@
 
 namespace capstan::shm {
 
-/// Proves that a process belongs to the job: only processes that were given the Address know it.
+/// With this the names of all sockets of this transport begin.
+inline constexpr std::string_view socket_prefix = "capstan-";
 
 /// The contents of Address: where one rank can be reached, and how to recognise it.
 struct ShmAddress {
