@@ -212,7 +212,8 @@ std::unique_ptr<JobStore> join(const Launch& launch, Deadline deadline, const Se
   return nullptr;
 }
 
-std::unique_ptr<JobStore> join(const UniqueId& id, int rank, int size, Deadline deadline) {
+std::unique_ptr<JobStore> join(const UniqueId& id, int rank, int size, Deadline deadline,
+                               std::function<void()> look) {
   check(rank, size);
   const auto [endpoint, secret] = unseal(id);
   return std::make_unique<IdentifiedStore>(id,
@@ -220,7 +221,8 @@ std::unique_ptr<JobStore> join(const UniqueId& id, int rank, int size, Deadline 
                                                                  .secret = secret,
                                                                  .scope = UniqueIdRegistry::scope,
                                                                  .rank = rank,
-                                                                 .size = size},
+                                                                 .size = size,
+                                                                 .look = std::move(look)},
                                            deadline);
 }
 

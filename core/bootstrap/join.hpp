@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -42,8 +43,9 @@ std::unique_ptr<JobStore> join(const Launch& launch, Deadline deadline,
                                const Settings& settings = {});
 
 /// Connects rank `rank` of `size` to the store behind a unique id. Throws as above, and
-/// InvalidArgument for an id that is damaged.
-std::unique_ptr<JobStore> join(const UniqueId& id, int rank, int size, Deadline deadline);
+/// InvalidArgument for an id that is damaged. `look`: see StoreClient::Settings.
+std::unique_ptr<JobStore> join(const UniqueId& id, int rank, int size, Deadline deadline,
+                               std::function<void()> look = {});
 
 /// The view that rank `rank` of `size` has of a store of the program: see ProgramStore.
 std::unique_ptr<JobStore> join(std::shared_ptr<Store> store, int rank, int size,

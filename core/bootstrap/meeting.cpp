@@ -48,13 +48,15 @@ Secret secret_of(const MeetingPlace& place, const std::string& common) {
   return Secret::from_text(text).child("grow", std::as_bytes(std::span{place.name}));
 }
 
-StoreClient::Settings client_settings(const MeetingPoint& meeting, int rank, int size) {
+StoreClient::Settings client_settings(const MeetingPoint& meeting, int rank, int size,
+                                      std::function<void()> look = {}) {
   return {.endpoint = meeting.endpoint,
           .secret = meeting.secret,
           .scope = meeting.scope,
           .rank = rank,
           .size = size,
-          .served_by = "the member that hosts the store"};
+          .served_by = "the member that hosts the store",
+          .look = std::move(look)};
 }
 
 /// A store of one meeting. No two of this user can be at one endpoint.
@@ -97,12 +99,14 @@ Growth await_growth(StoreClient& visitor, Deadline deadline) {
 }
 
 /// Null where another process has, or had, the place: what that one has put into the store counts.
-/// The time of the meeting begins anew, however long this rank has waited for it.
+/// The time of the meeting begins anew, however long this rank has waited for it; it ends when the
+/// store that the visitor sees does.
 std::unique_ptr<JobStore> sit_down(const MeetingPoint& meeting, int rank, int size,
-                                   Deadline deadline) {
+                                   StoreClient& visitor, Deadline deadline) {
   std::unique_ptr<JobStore> store;
   try {
-    store = std::make_unique<StoreClient>(client_settings(meeting, rank, size),
+    const auto look = [&] { static_cast<void>(visitor.try_get(growth_key)); };
+    store = std::make_unique<StoreClient>(client_settings(meeting, rank, size, look),
                                           Deadline::in(deadline.limit()));
   } catch (const RankTaken&) {
     return nullptr;
@@ -122,7 +126,7 @@ MeetingSeat take_seat_now(const MeetingPoint& meeting, int rank, Deadline deadli
   const int first = rank >= 0 ? rank : growth.before, end = rank >= 0 ? rank + 1 : growth.after;
   for (int seat = first; seat < end; ++seat) {
     if (is_taken(visitor, seat)) continue;
-    if (auto store = sit_down(meeting, seat, growth.after, deadline))
+    if (auto store = sit_down(meeting, seat, growth.after, visitor, deadline))
       return {std::move(store), seat, growth};
   }
   throw BootstrapError(fmt::format("all places are taken: a communicator of {} ranks grows to {}{}",
@@ -161,9 +165,10 @@ std::unique_ptr<JobStore> host_meeting(const MeetingPoint& meeting, int rank, in
 }
 
 std::unique_ptr<JobStore> attend_meeting(const MeetingPoint& meeting, int rank, int size,
-                                         Deadline deadline) {
-  if (meeting.id) return join(*meeting.id, rank, size, deadline);
-  return std::make_unique<StoreClient>(client_settings(meeting, rank, size), deadline);
+                                         Deadline deadline, std::function<void()> look) {
+  if (meeting.id) return join(*meeting.id, rank, size, deadline, std::move(look));
+  return std::make_unique<StoreClient>(client_settings(meeting, rank, size, std::move(look)),
+                                       deadline);
 }
 
 void announce_growth(Store& store, const Growth& growth) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,11 +32,12 @@ bool is_here(const SocketEndpoint& endpoint);
 
 /// The store as member `rank` of the `size` ranks that there will be sees it: hosts it, or joins
 /// the one that another member hosts. Throw BootstrapError, SystemError where another communicator
-/// meets its new ranks there at this time.
+/// meets its new ranks there at this time. `look` is called now and then, and throws where that
+/// other member is gone.
 std::unique_ptr<JobStore> host_meeting(const MeetingPoint& meeting, int rank, int size,
                                        Deadline deadline);
 std::unique_ptr<JobStore> attend_meeting(const MeetingPoint& meeting, int rank, int size,
-                                         Deadline deadline);
+                                         Deadline deadline, std::function<void()> look);
 
 /// The numbers of ranks before and after.
 struct Growth {

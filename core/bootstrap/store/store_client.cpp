@@ -10,6 +10,7 @@
 #include <cstring>
 #include <limits>
 #include <thread>
+#include <utility>
 
 #include "capstan/error.hpp"
 #include "core/platform/net/log.hpp"
@@ -82,6 +83,7 @@ StoreClient::StoreClient(Settings settings, Deadline deadline)
     throw InvalidArgument(fmt::format("a store scope of {} bytes: use up to {}",
                                       settings_.scope.size(), wire::max_scope));
   }
+  const auto look = std::exchange(settings_.look, nullptr);
   int attempts = 0;
   std::string reason;
   for (std::chrono::milliseconds pause = first_pause;;
@@ -103,6 +105,7 @@ StoreClient::StoreClient(Settings settings, Deadline deadline)
                          reason, attempts, deadline.budget(), settings_.served_by, caution()),
              ErrorCode::join_timed_out);
     }
+    if (look) look();
     sleep_within(pause, deadline);
   }
 }

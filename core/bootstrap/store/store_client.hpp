@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -46,6 +47,8 @@ class StoreClient final : public JobStore {
     /// The most time for an answer to put() and try_get(), and to get() beyond its own deadline. A
     /// second after the deadline of the join no answer is waited for any more.
     std::chrono::milliseconds answer_timeout{10000};
+    /// Called between attempts to connect. Throws where there is no hope any more.
+    std::function<void()> look{};
   };
 
   /// Connects and proves the secret both ways, trying again until `deadline` while the server may

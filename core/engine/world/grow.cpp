@@ -189,7 +189,9 @@ class Grow {
   }
 
   void build() {
-    if (!store_) store_ = attend_meeting(*meeting_, engine_.rank(), growth_.after, deadline_);
+    if (!store_)
+      store_ = attend_meeting(*meeting_, engine_.rank(), growth_.after, deadline_,
+                              [&] { require_members(survivors_.objector()); });
     if (speaks()) announce_growth(*store_, growth_);
     WatchedStore watched{*store_, [&] { look(); }};
     try {
@@ -205,6 +207,10 @@ class Grow {
   void look() {
     const auto objector = survivors_.objector();
     require_hope(*store_);  // where the one that objects has said why
+    require_members(objector);
+  }
+
+  void require_members(const std::optional<Rank>& objector) const {
     if (objector)
       throw BootstrapError(
           fmt::format("rank {} is gone, or could not grow: see its error", objector->value()));
