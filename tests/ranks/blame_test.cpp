@@ -117,6 +117,33 @@ TEST_P(BlameVariants, AWaitInAGroupLeadsToOneInTheWorld) {
   });
 }
 
+/// Rank 1 makes another call than the ranks that shrink or grow, each of which waits for the other.
+TEST_P(BlameVariants, RanksThatShrinkOrGrowSayWhomTheyWaitFor) {
+  for (const bool grows : {false, true})
+    on_threads(3, impatient(GetParam()), [&](Communicator& world) {
+      if (world.rank() == 1) {
+        const Told error = told_by([&] {
+          int number = 0;
+          world.all_reduce(std::span{&number, 1});
+        });
+        EXPECT_EQ(error.kind, "TimedOut");
+        EXPECT_THAT(error.text, HasSubstr("waits for itself by way of others"));
+        EXPECT_THAT(error.text, HasSubstr(grows ? "in grow()" : "in shrink()"));
+        EXPECT_THAT(error.culprits, ::testing::SizeIs(::testing::Ge(2U)));
+      } else if (grows) {
+        EXPECT_THROW(
+            (void)world.grow(1, {.id = {}, .name = "a test", .secret = "of this test alone"}),
+            TimedOut);
+      } else {
+        const Told error = told_by([&] { (void)world.shrink(); });
+        EXPECT_THAT(error.text, HasSubstr("for rank 1 to call shrink()"));
+        expect_blame(error, {1});
+        return;
+      }
+      if (grows) EXPECT_EQ(world.shrink().size(), 3);
+    });
+}
+
 TEST(Blame, CulpritsOfAGroupHaveBothRanks) {
   std::latch told{1};
   on_threads(3, impatient(), [&](Communicator& world) {

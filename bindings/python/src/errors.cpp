@@ -36,8 +36,13 @@ PyObject* algorithm_refused = nullptr;
 std::vector<int> blamed(const Error& error) {
   if (const auto* refused = dynamic_cast<const AlgorithmRefused*>(&error))
     return {refused->rank().value()};
-  if (const auto* lost = dynamic_cast<const PeerLost*>(&error)) return {lost->lost().value()};
-  return {};
+  std::vector<int> ranks;
+  if (const auto* of_peers = dynamic_cast<const PeerError*>(&error))
+    for (const Culprit& culprit : of_peers->culprits())
+      if (culprit.rank) ranks.push_back(culprit.rank->value());
+  const auto* lost = dynamic_cast<const PeerLost*>(&error);
+  if (lost && ranks.empty()) ranks.push_back(lost->lost().value());
+  return ranks;
 }
 
 void translate(std::exception_ptr pointer) {

@@ -113,6 +113,8 @@ std::string name_of_call(const Wait& wait) {
       return "split(), subgroup() or create_group()";
     case Wait::Kind::kernel:
       return fmt::format("the kernel of {} #{}", to_string(wait.call), wait.number);
+    case Wait::Kind::survivors:
+      return wait.number == Wait::grows ? "grow()" : "shrink()";
   }
   return "an unknown call";
 }
@@ -140,7 +142,7 @@ std::optional<PublishedWait> read(const WaitRecord& record) {
   for (std::size_t i = 1; i < words.size(); ++i)
     words[i] = record.words[i].load(std::memory_order_relaxed);
   if (words[0] != checksum(words) ||
-      (words[at_kind] & 0xff) > static_cast<std::uint64_t>(Wait::Kind::kernel))
+      (words[at_kind] & 0xff) > static_cast<std::uint64_t>(Wait::Kind::survivors))
     return std::nullopt;
   return PublishedWait{wait_of(words), low(words[at_beat])};
 }

@@ -20,7 +20,8 @@ struct Wait {
     form,        ///< for the members of a group that is being formed
     receive,     ///< for a message
     send,        ///< for a peer to take a message
-    kernel       ///< for peers in the kernel of a collective call
+    kernel,      ///< for peers in the kernel of a collective call
+    survivors    ///< for ranks that are left to call shrink() or grow()
   };
 
   Kind kind = Kind::none;
@@ -30,13 +31,15 @@ struct Wait {
   std::vector<Rank> peers{};  ///< ranks of the world, in rising order; most_peers at most
   int peer_count = 0;         ///< all of them
   std::chrono::milliseconds waited{};
-  CallMark call{};           ///< of a collective, also in a kernel
-  std::uint64_t number = 0;  ///< of the call in its communicator; of a message the tag, or any_tag
+  CallMark call{};  ///< of a collective, also in a kernel
+  /// Of the call in its communicator; of a message the tag, or any_tag; shrinks, or grows.
+  std::uint64_t number = 0;
   std::uint32_t step = 0, steps = 0;  ///< of a collective: step i of n, from 1
   std::uint32_t group_size = 0;       ///< ranks of its communicator; 0: that is the world
 
   static constexpr std::size_t most_peers = 12;
   static constexpr std::uint64_t any_tag = std::uint64_t{1} << 40;
+  static constexpr std::uint64_t shrinks = 1, grows = 2;
 
   bool operator==(const Wait&) const = default;
 };

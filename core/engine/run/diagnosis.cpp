@@ -30,6 +30,8 @@ std::string omission(const Suspect& suspect, const std::string& waiter) {
       return "has not called split(), subgroup() or create_group()";
     case Wait::Kind::kernel:
       return fmt::format("runs no kernel for {} #{}", to_string(wait.call), wait.number);
+    case Wait::Kind::survivors:
+      return fmt::format("has not called {}", to_string(wait));
     case Wait::Kind::none:
       break;
   }

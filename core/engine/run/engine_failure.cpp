@@ -120,7 +120,8 @@ void Engine::check_tasks(Time now) {
 
 Survivors& Engine::survivors() {
   const Progress::Lock lock{*progress_};
-  if (!survivors_) survivors_ = std::make_unique<Survivors>(*progress_, peers_, watchdog_);
+  if (!survivors_)
+    survivors_ = std::make_unique<Survivors>(*progress_, peers_, watchdog_, world_ranks_, names_);
   return *survivors_;
 }
 

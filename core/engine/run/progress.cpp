@@ -137,26 +137,25 @@ Progress::Forming::Forming(Progress& progress, std::vector<Rank> members)
   thread_ = start_thread("forming a group", [this, wait](const std::stop_token& stop) {
     std::unique_lock lock{mutex_};
     while (!changed_.wait_for(lock, stop, progress_.waits_.beat_interval(),
-                              [&] { return stop.stop_requested(); }))
-      tell(wait);
+                              [&] { return stop.stop_requested(); })) {
+      Wait longer = wait;
+      longer.waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - began_);
+      progress_.tell(longer);
+    }
   });
 }
 
 Progress::Forming::~Forming() {
   thread_.request_stop();
   thread_.join();
-  const Lock lock{progress_};
-  progress_.forming_ = {};
-  progress_.tell(Clock::now());
+  progress_.tell(Wait{});
 }
 
-void Progress::Forming::tell(const Wait& wait) {
-  const Lock lock{progress_};
-  const auto now = Clock::now();
-  progress_.forming_ = wait;
-  progress_.forming_.waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - began_);
-  progress_.tell(now);
-  progress_.progress_world();
+void Progress::tell(const Wait& wait) {
+  const Lock lock{*this};
+  forming_ = wait;
+  tell(Clock::now());
+  progress_world();
 }
 
 /// Nobody moves operations on now: what has been told about them no longer holds.

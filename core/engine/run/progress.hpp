@@ -90,6 +90,10 @@ class Progress final : public Driver,
     BiasedMutex::Owner* const owner_;
   };
 
+  /// Without the lock, by a caller that waits for other ranks without an operation: tells them for
+  /// whom, from now on, again and again. Kind::none: it waits no more.
+  void tell(const Wait& wait);
+
   /// While such an object exists, this rank tells the others that it forms a group with these ranks
   /// of the world. It may be busy with that for long, and nobody moves its operations on.
   class Forming {
@@ -99,7 +103,6 @@ class Progress final : public Driver,
     Forming(const Forming&) = delete;
 
    private:
-    void tell(const Wait& wait);
     Progress& progress_;
     const std::chrono::steady_clock::time_point began_;
     std::mutex mutex_;
@@ -163,7 +166,7 @@ class Progress final : public Driver,
 
   std::vector<Engine*> engines_;
   WaitBoard waits_;
-  Wait forming_;  // of a caller that forms a group
+  Wait forming_;  // of a caller that forms a group, or waits without an operation
   std::atomic<bool> tells_waits_ = false;
   struct Ended {
     std::shared_ptr<Operation> operation;

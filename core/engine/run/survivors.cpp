@@ -25,14 +25,6 @@ std::string_view name_of(Survivors::Call call) {
   return call == Survivors::Call::shrink ? "shrink()" : "grow()";
 }
 
-std::string text_of_waiting(Rank self, Rank late, Survivors::Call call,
-                            std::chrono::milliseconds patience) {
-  return fmt::format(
-      "rank {} waited {} s for rank {} to call {}, as all ranks that are left have to: end "
-      "that process if it hangs, and start the job again",
-      self.value(), std::chrono::duration<double>(patience).count(), late.value(), name_of(call));
-}
-
 std::uint32_t bit_of(Survivors::Call call) {
   return static_cast<std::uint32_t>(call);
 }
@@ -142,21 +134,67 @@ void Survivors::publish(Kind kind, const Opinion& opinion, const Gone& left_out)
 
 template <class Ending>
 void Survivors::end(const Ending& error) {
+  progress_.tell(Wait{});
   ended_ = std::make_exception_ptr(error);
   throw error;
 }
 
+void Survivors::tell_wait_for(Rank rank, std::chrono::milliseconds waited) {
+  const bool is_world = names_.of_group().empty();
+  progress_.tell(Wait{.kind = Wait::Kind::survivors,
+                      .peers = {Rank{world_ranks_[rank]}},
+                      .peer_count = 1,
+                      .waited = waited,
+                      .number = bit_of(call_),
+                      .group_size = is_world ? 0 : static_cast<std::uint32_t>(peers_.count())});
+}
+
+/// Says what that rank does instead, as far as it has told.
+void Survivors::give_up_on(Rank rank) {
+  const Rank late{world_ranks_[rank]};
+  const WaitBoard& waits = progress_.waits();
+  const bool stopped = is_stopped(waits.processes()[late]);
+  Wait wait;
+  {
+    const Progress::Lock lock{progress_};
+    progress_.waits().look(WaitBoard::Clock::now());
+    wait = waits.seen(late).wait;
+    progress_.waits().give_up({late}, false);
+  }
+  std::string instead;
+  if (wait.kind != Wait::Kind::none && !wait.gave_up)
+    instead = fmt::format("; it waits in {}", to_string(wait));
+  if (stopped) instead = "; it is stopped (by SIGSTOP or a debugger)";
+  end(TimedOut(
+      fmt::format("rank {} waited {} s for {} to call {}, as all ranks that are left have to{}: "
+                  "end that process if it hangs, and start the job again",
+                  peers_.self().value(), std::chrono::duration<double>(patience_).count(),
+                  names_.full(late), name_of(call_), instead),
+      {names_.culprit(late, stopped ? Culprit::State::stopped : Culprit::State::absent)}));
+}
+
 bool Survivors::hear(Kind kind, Rank rank, Opinion& opinion) {
+  using Clock = WaitBoard::Clock;
   const Deadline deadline = Deadline::in(patience_);
+  const Clock::time_point began = Clock::now();
+  Clock::time_point told = began;
   const Record::Opinion& theirs = (peers_.control(rank).survivors.*kind)[number_ % 2];
   const auto has_come = [&] { return theirs.number.load(std::memory_order_acquire) == number_; };
   for (int look = 0; !has_come(); ++look) {
-    if (is_gone(rank) && !has_come()) return false;
-    if (deadline.expired()) end(TimedOut(text_of_waiting(peers_.self(), rank, call_, patience_)));
+    if (is_gone(rank) && !has_come()) {
+      if (told != began) progress_.tell(Wait{});
+      return false;
+    }
+    if (deadline.expired()) give_up_on(rank);
     if (stopped_)
       end(Aborted(fmt::format("rank {}: {} was aborted", peers_.self().value(), name_of(call_))));
+    if (const auto now = Clock::now(); now - told > progress_.waits().beat_interval()) {
+      tell_wait_for(rank, std::chrono::duration_cast<std::chrono::milliseconds>(now - began));
+      told = now;
+    }
     look < 1000 ? std::this_thread::yield() : std::this_thread::sleep_for(between_looks);
   }
+  if (told != began) progress_.tell(Wait{});
   opinion = read(theirs, rank);
   return true;
 }

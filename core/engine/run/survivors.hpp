@@ -12,6 +12,8 @@
 #include "capstan/deadline.hpp"
 #include "capstan/quantity.hpp"
 #include "core/engine/control/peers.hpp"
+#include "core/engine/control/rank_names.hpp"
+#include "core/engine/control/wait.hpp"
 #include "core/engine/run/watchdog.hpp"
 
 namespace capstan {
@@ -33,7 +35,7 @@ class Survivors {
  public:
   /// The calls of programs that agree. Ranks may make different ones: where a member dies, one
   /// rank may have got the result of the call before, and another the error.
-  enum class Call : std::uint32_t { shrink = 1, grow = 2 };
+  enum class Call : std::uint32_t { shrink = Wait::shrinks, grow = Wait::grows };
 
   /// The right of a thread to agree. Throws InvalidArgument while another thread has it.
   class Turn {
@@ -58,8 +60,14 @@ class Survivors {
     bool mixed() const { return (calls & (calls - 1)) != 0; }
   };
 
-  Survivors(Progress& progress, Peers& peers, Watchdog& watchdog)
-      : progress_(progress), peers_(peers), watchdog_(watchdog) {}
+  /// `world_ranks` and `names` are those of the communicator, and live longer.
+  Survivors(Progress& progress, Peers& peers, Watchdog& watchdog, const ByRank<int>& world_ranks,
+            const RankNames& names)
+      : progress_(progress),
+        peers_(peers),
+        watchdog_(watchdog),
+        world_ranks_(world_ranks),
+        names_(names) {}
 
   /// One agreement. Those that `gone` has are left out: all ranks pass the same. `own` are the
   /// bytes that others find in announcement_of() afterwards, at most 1024. Throws TimedOut with a
@@ -85,6 +93,9 @@ class Survivors {
   void publish(Kind kind, const Opinion& opinion, const Gone& left_out);
   /// False: it is gone and has not published.
   bool hear(Kind kind, Rank rank, Opinion& opinion);
+  /// Other ranks may wait for this one meanwhile, or want to know what it does.
+  void tell_wait_for(Rank rank, std::chrono::milliseconds waited);
+  [[noreturn]] void give_up_on(Rank rank);
   bool is_gone(Rank rank);
   void note_gone(Opinion& opinion, Rank rank);
   Opinion read(const Record::Opinion& record, Rank rank) const;
@@ -94,6 +105,8 @@ class Survivors {
   Progress& progress_;
   Peers& peers_;
   Watchdog& watchdog_;
+  const ByRank<int>& world_ranks_;
+  const RankNames& names_;
   Call call_ = Call::shrink;
   std::chrono::milliseconds patience_{};
   std::uint64_t number_ = 0;  ///< of the agreement

@@ -5,6 +5,7 @@ import array
 import datetime
 import inspect
 import math
+import threading
 
 import numpy as np
 import pytest
@@ -208,6 +209,30 @@ def test_a_peer_that_leaves_is_named():
         assert isinstance(comm.async_error(), cs.PeerLost)
 
     cs.run_local(call, 2, timeout=60)
+
+
+def test_ranks_that_keep_others_waiting_are_listed():
+    """Those of a time-out, and all that are gone."""
+    told = threading.Barrier(3)
+
+    def call(comm):
+        if comm.rank < 2:
+            with pytest.raises(cs.TimedOut) as caught:
+                comm.all_reduce(np.ones(2, np.float32))
+            assert caught.value.ranks == [2] and caught.value.code == "timed_out"
+        told.wait()
+
+    cs.run_local(call, 3, timeout=1)
+
+    def lose(comm):
+        if comm.rank > 0:
+            comm.close()
+            return
+        with pytest.raises(cs.PeerLost) as caught:
+            comm.barrier()
+        assert caught.value.ranks == [1, 2]
+
+    cs.run_local(lose, 3, timeout=60)
 
 
 def test_an_abort_ends_what_waits_on_all_ranks():
