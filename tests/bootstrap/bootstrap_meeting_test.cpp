@@ -30,7 +30,7 @@ MeetingPoint named(const std::string& name) {
 
 struct NoHope {};
 
-TEST(Meeting, AMemberWaitsForItsHostAsLongAsThereIsHope) {
+TEST(MeetingPoints, AMemberWaitsForItsHostAsLongAsThereIsHope) {
   int looks = 0;
   const auto look = [&] {
     if (++looks == 3) throw NoHope{};
@@ -39,7 +39,7 @@ TEST(Meeting, AMemberWaitsForItsHostAsLongAsThereIsHope) {
   EXPECT_EQ(looks, 3);
 }
 
-TEST(Meeting, ANewRankTakesTheNextMeetingWhereOneEnds) {
+TEST(MeetingPoints, ANewRankTakesTheNextMeetingWhereOneEnds) {
   const MeetingPoint meeting = named("ends early");
   int seat = -1, after = 0;
   std::jthread newcomer{[&] {

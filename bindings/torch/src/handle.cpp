@@ -75,7 +75,7 @@ void Handle::one_ended() {
   if (future) complete(*future);
 }
 
-/// What copying results back throws is the error of the work.
+/// The error of the work is what copying results back throws.
 void Handle::settle() {
   std::call_once(settled_, [this] {
     try {

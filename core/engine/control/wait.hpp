@@ -32,7 +32,7 @@ struct Wait {
   int peer_count = 0;         ///< all of them
   std::chrono::milliseconds waited{};
   CallMark call{};  ///< of a collective, also in a kernel
-  /// Of the call in its communicator; of a message the tag, or any_tag; shrinks, or grows.
+  /// The number of the call in its communicator; a message's tag, or any_tag; shrinks, or grows.
   std::uint64_t number = 0;
   std::uint32_t step = 0, steps = 0;  ///< of a collective: step i of n, from 1
   std::uint32_t group_size = 0;       ///< ranks of its communicator; 0: that is the world

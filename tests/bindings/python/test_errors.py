@@ -212,7 +212,7 @@ def test_a_peer_that_leaves_is_named():
 
 
 def test_ranks_that_keep_others_waiting_are_listed():
-    """Those of a time-out, and all that are gone."""
+    """A time-out lists whom it waited for, a loss all that are gone."""
     told = threading.Barrier(3)
 
     def call(comm):

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every collective against a local computation."""
 
-import time
-
 import torch
 import torch.distributed as dist
 
@@ -307,60 +305,6 @@ def check_tensors_that_are_not_dense():
     dist.all_gather_into_tensor(turned, data(rank(), 6).view(3, 2).t().contiguous().t().t())
     wanted = [d.view(3, 2).t() for d in everybodys(6)]
     same(turned, torch.cat(wanted))
-
-
-def written(count):
-    """Calls that write a tensor of so many elements: what they start, and what the tensor holds then."""
-    mine, all_of_them = data(rank(), count), everybodys(count)
-    parts = [mine] * size()
-    calls = {
-        "all_reduce": (lambda t: dist.all_reduce(t.copy_(mine), async_op=True), sum(all_of_them)),
-        "all_gather": (lambda t: dist.all_gather([t] * size(), mine, async_op=True), all_of_them[-1]),
-        "reduce_scatter": (lambda t: dist.reduce_scatter(t, parts, async_op=True), sum(all_of_them)),
-        "scatter": (lambda t: dist.scatter(t, parts if rank() == 0 else [], async_op=True), all_of_them[0]),
-    }
-    if size() > 1:
-        before, after = (rank() - 1) % size(), (rank() + 1) % size()
-        calls["recv"] = (lambda t: (dist.isend(mine, after), dist.irecv(t, before))[1], all_of_them[before])
-    return calls.items()
-
-
-def finished(future):
-    deadline = time.monotonic() + 60
-    while not future.done():
-        assert time.monotonic() < deadline, "the future is never done"
-        time.sleep(0.001)
-    return future
-
-
-def check_tensors_whose_elements_share_memory():
-    """They are refused before anything is sent, as a result for each has no place."""
-    for name, (call, _) in written(4):
-        if name == "recv":  # its send has been started by then
-            continue
-        for tensor in (torch.zeros(1).expand(4), torch.zeros(6).as_strided((2, 2), (1, 1))):
-            tensor.copy_ = lambda _, tensor=tensor: tensor
-            refused(lambda call=call, tensor=tensor: call(tensor), "share memory")
-    same_everywhere = torch.tensor(float(rank())).expand(5)  # the root's is only read
-    got = same_everywhere if rank() == 0 else torch.empty(5)
-    dist.broadcast(got, 0)
-    same(got, torch.zeros(5))
-    got = torch.full((5,), 2.0) if rank() == 0 else torch.tensor(2.0).expand(5)
-    dist.reduce(got, 0)
-    same(got, torch.full((5,), 2.0 * (size() if rank() == 0 else 1)))
-
-
-def check_futures_of_tensors_that_are_copied_back():
-    """A thread of the library copies them, which is not in the mode of the thread that has made the call."""
-    for mode in (torch.inference_mode, torch.no_grad, torch.enable_grad):
-        with mode():
-            wide = torch.zeros(30, 2)
-            for name, (call, wanted) in written(30):
-                wide.zero_()
-                work = call(wide[:, 1])
-                finished(work.get_future()).wait()
-                same(wide[:, 1].clone(), wanted)
-                assert not wide[:, 0].any(), name
 
 
 def check_asynchronous_works():

@@ -14,12 +14,13 @@ import capstan_torch  # noqa: F401
 import collectives
 import failures
 import messages
+import places
 import signs
 import torch
 import torch.distributed as dist
 import training
 
-MODULES = {m.__name__: m for m in (collectives, signs, messages, training, failures)}
+MODULES = {m.__name__: m for m in (collectives, signs, places, messages, training, failures)}
 
 
 def run(names):
