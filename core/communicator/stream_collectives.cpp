@@ -144,7 +144,7 @@ class StreamCollectives::Impl {
  private:
   static Engine& engine_of(const Communicator& of) { return Communicator::Impl::of(of).engine; }
 
-  /// What fails in one group of these calls fails in all.
+  /// A failure of one group of these calls is that of all.
   Communicator sharing_failures(Communicator other) {
     engine().share_failures(engine_of(other));
     return other;
