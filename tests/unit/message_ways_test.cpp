@@ -72,6 +72,13 @@ TEST(MessageWays, TakeTurnsWhereNobodyTellsTheTime) {
   EXPECT_EQ(went.at(MessageWay::streamed_fragments), 50);
 }
 
+TEST(MessageWays, AWayThatNobodyHasTimedLoses) {
+  MessageWays ways{MessageWays::Deciding::sender};
+  for (int i = 0; i < 6; ++i) ways.note(40'000, MessageWay::streamed_fragments, 5us);
+  EXPECT_FALSE(ways.measures(40'000));
+  EXPECT_EQ(ways.next(40'000), MessageWay::streamed_fragments);
+}
+
 TEST(MessageWays, LittleIsSpentOnTrials) {
   MessageWays ways{MessageWays::Deciding::receiver};
   const auto went = run(ways, 100'000, 100'000,

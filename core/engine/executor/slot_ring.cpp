@@ -26,7 +26,8 @@ void populate(const std::byte* segment, Bytes begin, Bytes length, int advice) {
 bool maps_slots(const Plan& plan) {
   return is_small(plan.slots) || plan.places.count > 1;
 }
-/// The same of a region. Few calls use the second regions of small packets, which are long.
+/// Whether that holds for a region of such slots, too: few calls use the second regions of small
+/// packets, which are long.
 // measured: docs/lab-notebook.md#slots-that-are-mapped-at-once
 bool maps_at_once(SlotKind kind, std::size_t region) {
   return region == 0 || kind != SlotKind::small_packets;

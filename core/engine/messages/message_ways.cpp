@@ -22,12 +22,13 @@ void MessageWays::note(std::uint64_t bytes, MessageWay way, Time took) {
   if (++known.noted == ways_ * tries) decide(known);
 }
 
-/// Another way has to be faster by a tenth. As long as none is, rounds come ever more rarely.
+/// Another way has to be faster by a tenth. As long as none is, rounds come ever more rarely. A way
+/// whose messages nobody has timed counts as the slowest.
 void MessageWays::decide(Class& known) {
   const auto of = [&](MessageWay way) { return known.least[static_cast<std::size_t>(way)]; };
   const auto fastest =
       static_cast<MessageWay>(std::ranges::min_element(known.least) - known.least.begin());
-  const bool changes = of(fastest) < of(known.best) * 9 / 10;
+  const bool changes = of(fastest) < of(known.best) / 10 * 9;
   if (changes) known.best = fastest;
   known.pause = changes ? shortest_pause : std::min(2 * known.pause, longest_pause);
   known.left = known.pause;

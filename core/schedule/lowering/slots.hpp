@@ -197,8 +197,8 @@ class SlotLayout {
   Bytes region(SlotKind kind) const { return pool_.region[kind]; }
   /// The distance from the first region of a slot to its second.
   Bytes between_regions(SlotKind kind) const { return region(kind) * count(kind); }
-  /// How much of each region of a long slot is for places, see SlotPlaces: in all slots together
-  /// more than the second cache of a core holds.
+  /// The bytes of each region of a long slot that hold places (SlotPlaces). Those of all slots
+  /// together exceed the second cache of a core.
   Bytes room_for_places() const;
   /// The distance from the first slot of all to the first region of this slot.
   Bytes offset(SlotKind kind, int slot) const;
