@@ -306,19 +306,37 @@ TEST(ShmConnect, RefusesWhatIsNoMemory) {
 
 // --- Missing peers ---
 
+/// Rank `victim` ends as `die` does; the other has to say that it has died.
+void expect_news_of_a_death(int victim,
+                            const std::function<void(std::unique_ptr<Transport>)>& die) {
+  const auto statuses = run_processes(2, shm_world().new_maker(), [&](const Member& member) {
+    auto transport = member.make(small);
+    const std::vector<Address> addresses = member.exchange(transport->address());
+    if (member.id() == victim) die(std::move(transport));
+    EXPECT_THAT(failure_of(*transport, addresses, 2 * patience),
+                AllOf(HasSubstr(fmt::format("rank {} (", victim)),
+                      AnyOf(HasSubstr("has died"), HasSubstr("gave up"))));
+  });
+  EXPECT_EQ(statuses[1 - static_cast<std::size_t>(victim)], 0);
+  EXPECT_EQ(statuses[static_cast<std::size_t>(victim)], SIGKILL);
+}
+
 TEST(ShmConnect, NoticesAtOnceThatAPeerHasDied) {
   for (const int victim : {0, 1}) {
     SCOPED_TRACE(victim);
-    const auto statuses = run_processes(2, shm_world().new_maker(), [&](const Member& member) {
-      const auto transport = member.make(small);
-      const std::vector<Address> addresses = member.exchange(transport->address());
-      if (member.id() == victim) ::raise(SIGKILL);
-      EXPECT_THAT(failure_of(*transport, addresses, 2 * patience),
-                  AllOf(HasSubstr(fmt::format("rank {} (", victim)),
-                        AnyOf(HasSubstr("has died"), HasSubstr("gave up"))));
+    expect_news_of_a_death(victim, [](auto) { ::raise(SIGKILL); });
+  }
+}
+
+/// The kernel closes the sockets of a process first, and may take long to end it.
+TEST(ShmConnect, KnowsADeathFromAnEarlyEndOfTheSocket) {
+  for (const int victim : {0, 1}) {
+    SCOPED_TRACE(victim);
+    expect_news_of_a_death(victim, [](auto transport) {
+      transport.reset();
+      std::this_thread::sleep_for(150ms);
+      ::raise(SIGKILL);
     });
-    EXPECT_EQ(statuses[1 - static_cast<std::size_t>(victim)], 0);
-    EXPECT_EQ(statuses[static_cast<std::size_t>(victim)], SIGKILL);
   }
 }
 

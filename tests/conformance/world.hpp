@@ -191,10 +191,21 @@ inline void guarded(const Member& member, const Body& body) {
   }
 }
 
-/// Starts `body` in a forked process that ends with it, with status 0 if no assertion failed. It
-/// dies with its parent, and by its watchdog if it hangs. Call it before any thread exists.
+/// How many assertions of the current test have failed. A forked process begins with its parent's.
+inline int failed_assertions() {
+  const testing::TestResult& result =
+      *testing::UnitTest::GetInstance()->current_test_info()->result();
+  int failed = 0;
+  for (int i = 0; i < result.total_part_count(); ++i)
+    failed += result.GetTestPartResult(i).failed() ? 1 : 0;
+  return failed;
+}
+
+/// Starts `body` in a forked process that ends with it, with status 0 if no assertion in it failed.
+/// It dies with its parent, and by its watchdog if it hangs. Call it before any thread exists.
 inline pid_t fork_body(const std::function<void()>& body) {
   const pid_t parent = ::getpid();
+  const int failed_before = failed_assertions();
   std::fflush(nullptr);
   const pid_t child = ::fork();
   if (child != 0) return child;
@@ -205,7 +216,7 @@ inline pid_t fork_body(const std::function<void()>& body) {
   ::dup2(STDERR_FILENO, STDOUT_FILENO);  // where googletest reports
   body();
   std::fflush(nullptr);
-  ::_exit(testing::Test::HasFailure() ? 1 : 0);
+  ::_exit(failed_assertions() > failed_before ? 1 : 0);
 }
 
 /// The status of waitpid(2) with which `child` has ended.

@@ -58,6 +58,12 @@ std::vector<Partner> Rendezvous::run(Deadline deadline) {
   return partners;
 }
 
+bool Rendezvous::Peer::has_died() const {
+  if (!watch) return is_gone(address.pid);
+  pollfd death{.fd = watch->get(), .events = POLLIN, .revents = 0};
+  return ::poll(&death, 1, grace) > 0;
+}
+
 void Rendezvous::watch_peers() {
   if (!use_pidfd_) return;
   for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
@@ -81,11 +87,7 @@ bool Rendezvous::advance() {
 
 bool Rendezvous::reach_out(std::size_t rank) {
   Connecting connecting = connect_to(peers_[rank].address.socket());
-  if (connecting.attempt == Attempt::refused) {
-    fail(rank, has_ended(peers_[rank].watch) || is_gone(peers_[rank].address.pid)
-                   ? "has died"
-                   : "no longer listens: its start-up failed, or its transport was destroyed");
-  }
+  if (connecting.attempt == Attempt::refused) fail_as_deaf(rank);
   if (connecting.attempt == Attempt::done) greet(rank, std::move(connecting.socket));
   return connecting.attempt == Attempt::later;
 }
@@ -121,8 +123,7 @@ void Rendezvous::look_who_listens() {
   admit_newcomers();
   if (!newcomers_.empty() || !listens(self())) return;
   for (std::size_t rank = self() + 1; rank < peers_.size(); ++rank)
-    if (!peers_[rank].done && !peers_[rank].conversation && !listens(rank))
-      fail(rank, "no longer listens: its start-up failed, or its transport was destroyed");
+    if (!peers_[rank].done && !peers_[rank].conversation && !listens(rank)) fail_as_deaf(rank);
 }
 
 void Rendezvous::wait(Deadline deadline, bool retry_soon) {
@@ -242,10 +243,7 @@ void Rendezvous::on_message(std::size_t rank) {
   if (!incoming) return;
   if (!incoming->closed) return take_offer(rank, std::move(*incoming));
 
-  // Sockets close before a pidfd shows the death. Waits for it, to name the right cause.
-  pollfd death{.fd = peer.watch ? peer.watch->get() : -1, .events = POLLIN, .revents = 0};
-  const bool died = peer.watch && ::poll(&death, 1, grace) > 0;
-  fail(rank, died ? "has died" : "gave up during start-up: see its own error");
+  fail(rank, peer.has_died() ? "has died" : "gave up during start-up: see its own error");
 }
 
 void Rendezvous::take_offer(std::size_t rank, Conversation::Incoming incoming) {
@@ -304,6 +302,13 @@ void Rendezvous::finish(std::size_t rank) {
 
 std::string Rendezvous::who_is(std::size_t rank) const {
   return fmt::format("rank {} (process {})", rank, peers_[rank].address.pid);
+}
+
+/// Its name is gone from the kernel's table.
+void Rendezvous::fail_as_deaf(std::size_t rank) {
+  fail(rank, peers_[rank].has_died()
+                 ? "has died"
+                 : "no longer listens: its start-up failed, or its transport was destroyed");
 }
 
 /// Throws; names `rank` and all other missing ranks that are known to have died.

@@ -48,6 +48,9 @@ class Rendezvous {
     std::optional<Conversation> conversation;
     Partner partner;
     bool done = false;
+
+    /// Whether the process has ended. Its sockets close before its pidfd shows that: waits for it.
+    bool has_died() const;
   };
   enum class Source { listener, newcomer, conversation, death };
   struct Event {
@@ -81,6 +84,7 @@ class Rendezvous {
   void on_death(std::size_t rank);
   void finish(std::size_t rank);
 
+  [[noreturn]] void fail_as_deaf(std::size_t rank);
   [[noreturn]] void fail(std::size_t rank, std::string reason);
   [[noreturn]] void give_up_at_deadline();
   std::string state_of(const Peer& peer) const;
