@@ -172,14 +172,15 @@ TEST(PerfForms, RepeatsTheTableTellsTimesAndMemory) {
 
 /// Options of measurements of Capstan alone are refused with one text.
 TEST(PerfForms, ComparisonsRefuseWhatPeersDoNotHave) {
-  for (const std::vector<std::string> options : {std::vector<std::string>{"--overlap", "computing"},
-                                                 {"--groups", "2"},
-                                                 {"--off-cache"},
-                                                 {"--fused", "--many", "4"},
-                                                 {"--iterations", "4"},
-                                                 {"--cycles", "2"},
-                                                 {"--timestamps", "1"},
-                                                 {"--memory", "1"}}) {
+  for (const std::vector<std::string>& options :
+       {std::vector<std::string>{"--overlap", "computing"},
+        {"--groups", "2"},
+        {"--off-cache"},
+        {"--fused", "--many", "4"},
+        {"--iterations", "4"},
+        {"--cycles", "2"},
+        {"--timestamps", "1"},
+        {"--memory", "1"}}) {
     std::vector<std::string> all{"--against", "gloo"};
     all.insert(all.end(), options.begin(), options.end());
     EXPECT_THAT(refused_by_perf(all),

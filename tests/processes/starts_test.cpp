@@ -332,7 +332,8 @@ TEST(Starts, AFolderThatIsGoneAndAMissingProcEndNoCommand) {
         "run --help", "run -n 2 -- true", "run -n 2 -- " WORKER_PROGRAM " rank",
         "perf all_reduce -n 2 -b 8 -e 8 --seconds 0.01"}) {
     EXPECT_EQ(outcome_in_shell(in_no_folder, words), 0) << words;
-    if (may_mount) EXPECT_EQ(without_proc(words), 0) << words;
+    if (!may_mount) continue;
+    EXPECT_EQ(without_proc(words), 0) << words;
   }
 }
 
