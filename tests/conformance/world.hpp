@@ -191,7 +191,7 @@ inline void guarded(const Member& member, const Body& body) {
   }
 }
 
-/// How many assertions of the current test have failed. A forked process begins with its parent's.
+/// The number of failed assertions of the current test. A forked process begins with its parent's.
 inline int failed_assertions() {
   const testing::TestResult& result =
       *testing::UnitTest::GetInstance()->current_test_info()->result();
