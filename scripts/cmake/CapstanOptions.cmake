@@ -43,6 +43,16 @@ if(CAPSTAN_SANITIZE)
   endif()
 endif()
 
+# What no call waits for (CAPSTAN_COLD_OPTIONS) compiles in two thirds of the time with -O1 instead of -O3.
+# Clang with sanitizers takes half of it with -O0, which suits commands and tests as a whole
+# (CAPSTAN_UNHURRIED_OPTIONS), their precompiled headers included.
+set(CAPSTAN_COLD_OPTIONS $<$<CONFIG:Release>:-O1>)
+set(CAPSTAN_UNHURRIED_OPTIONS "")
+if(CAPSTAN_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  set(CAPSTAN_COLD_OPTIONS -O0)
+  set(CAPSTAN_UNHURRIED_OPTIONS -O0)
+endif()
+
 # An installed program finds libraries where it was linked.
 set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 

@@ -7,8 +7,7 @@ option(CAPSTAN_UNITE_SOURCES "Compile the sources of each folder together" ON)
 # capstan_unite_sources(TARGET [ALONE regex] [BELOW regex] [COLD regex] [PARTS number]): but for sources
 # that match ALONE, and those that have options of their own. The folders below one that matches BELOW are
 # compiled with it. With PARTS a folder becomes so many sources; a file's name decides which it joins, so
-# that a new file changes only one. What matches COLD is never waited for by a call: release builds compile
-# it with -O1, which takes two thirds of the time of -O3.
+# that a new file changes only one. What matches COLD is never waited for by a call, and has CAPSTAN_COLD_OPTIONS.
 function(capstan_unite_sources target)
   cmake_parse_arguments(arg "" "ALONE;BELOW;COLD;PARTS" "" ${ARGN})
   if(NOT CAPSTAN_UNITE_SOURCES)
@@ -66,7 +65,11 @@ function(capstan_unite_sources target)
     endif()
     if(unit MATCHES "_cold$")
       set_property(SOURCE ${source} TARGET_DIRECTORY ${target} APPEND PROPERTY COMPILE_OPTIONS
-                   $<$<CONFIG:Release>:-O1>)
+                   ${CAPSTAN_COLD_OPTIONS})
+      get_target_property(options ${target} COMPILE_OPTIONS)
+      if(CAPSTAN_UNHURRIED_OPTIONS AND NOT "${CAPSTAN_UNHURRIED_OPTIONS}" IN_LIST options)
+        set_property(SOURCE ${source} TARGET_DIRECTORY ${target} PROPERTY SKIP_PRECOMPILE_HEADERS ON)
+      endif()
     endif()
   endforeach()
 endfunction()
