@@ -43,22 +43,23 @@ try_wheel_in_root() {
   # shellcheck disable=SC2016
   apt-get -qq update
   apt-get -qq --no-install-recommends install python3-venv >/dev/null
+  python3 --version
   python3 -m venv /environment
-  if ! /environment/bin/pip -q install --no-index --find-links /packages capstan; then
-    echo "left out: no wheel is for this Python; PYTHON names those that scripts/package makes"
-    return
-  fi
+  /environment/bin/pip -q install --no-index --find-links /packages capstan || exit 77
   try_wheel /environment
 }
 
 try_debs_in_root() {
-  local page
+  local page library
   apt-get -qq --no-install-recommends install /packages/*.deb >/dev/null
   # shellcheck disable=SC2016
   dpkg-query -W -f '${Package} ${Version}\n' '*capstan*'
   try_program
-  try_python python3 "$(dpkg-query -L libcapstan0.2 | grep 'libnccl.so.2$')"
-  for page in man/man1/{capstan,capstan-perf}.1 zsh/vendor-completions/_capstan; do
+  # shellcheck disable=SC2016
+  library=$(dpkg-query -W -f '${Package}' 'libcapstan[0-9]*')
+  try_python python3 "$(dpkg-query -L "$library" | grep 'libnccl.so.2$')"
+  for page in man/man1/capstan{,-perf,-explain}.1 zsh/vendor-completions/_capstan \
+    bash-completion/completions/capstan fish/vendor_completions.d/capstan.fish; do
     [[ -s /usr/share/$page ]]
   done
   apt-get -qq --no-install-recommends install gcc libc6-dev >/dev/null
@@ -75,14 +76,45 @@ in_root() {
     "$1" "$(declare -f try_program try_python try_wheel "$2"); $2"
 }
 
-# make_root FOLDER RELEASE: a minimal system of Debian, from the mirror and with the network settings that
-# apt has here.
+# copy_debootstrap RELEASE...: it does not know Ubuntu's latest releases, which are made as the others.
+copy_debootstrap() {
+  local release
+  export DEBOOTSTRAP_DIR=$root/build/check/debootstrap
+  cp -a /usr/share/debootstrap "$DEBOOTSTRAP_DIR"
+  for release; do
+    [[ -e $DEBOOTSTRAP_DIR/scripts/$release ]] || ln -s gutsy "$DEBOOTSTRAP_DIR/scripts/$release"
+  done
+}
+
+# The system whose release it is.
+system_of() {
+  case $(readlink -f "$DEBOOTSTRAP_DIR/scripts/$1") in
+    */gutsy) echo ubuntu ;;
+    *) echo debian ;;
+  esac
+}
+
+# Ubuntu's keys: of this system, or of the clean root of a Debian that has them, from 13 on.
+ubuntu_keys() {
+  local file
+  for file in {/usr/share/keyrings,"$root/build/check"}/ubuntu-archive-keyring.gpg; do
+    if [[ -e $file ]]; then echo "$file"; fi
+  done | sed -n 1p
+}
+
+find_ubuntu_keys_in_root() {
+  apt-get -qq --no-install-recommends install ubuntu-keyring >/dev/null 2>&1 || true
+}
+
+# make_root FOLDER RELEASE: a minimal system, with the network settings that apt has here; from apt's
+# mirror, where the release is of the same system, and otherwise from the one that debootstrap knows.
 make_root() {
-  local mirror setting
-  mirror=$(debian_mirror)
-  run_logged package-root unshare --mount \
-    debootstrap --variant=minbase "$2" "$1" ${mirror:+"$mirror"} ||
-    fail "could not make a system of $2"
+  local mirror='' setting options=(--variant=minbase)
+  [[ $(system_of "$2") != "$own_system" ]] || mirror=$(debian_mirror)
+  [[ $(system_of "$2") != ubuntu ]] || # python3-venv is in universe
+    options+=(--components=main,universe --keyring="$(ubuntu_keys)" --force-check-gpg)
+  run_logged "package-root-$2" unshare --mount debootstrap "${options[@]}" "$2" "$1" ${mirror:+"$mirror"} ||
+    return
   for setting in /etc/apt/apt.conf.d/* /etc/apt/auth.conf.d/*; do
     if [[ $setting == *auth* && -f $setting ]] || grep -qs '^ *Acquire' "$setting"; then
       cp "$setting" "$1${setting%/*}/"
@@ -94,28 +126,62 @@ make_root() {
 # check_in_root RELEASE PACKAGE...
 check_in_root() {
   local folder=$root/build/check/$1
-  make_root "$folder" "$1"
-  cp "$root/docs/example/all_reduce.c" "${@:2}" "$folder/packages/"
-  if [[ " $* " == *.whl\ * ]]; then
-    say "The wheel, in a clean root of $1:"
-    in_root "$folder" try_wheel_in_root
-  fi
-  if [[ " $* " == *.deb\ * && $1 == "$codename" ]]; then
-    say "Debian's packages, in a clean root of $1:"
-    in_root "$folder" try_debs_in_root
+  if [[ $(system_of "$1") == ubuntu && -z $(ubuntu_keys) ]]; then
+    left_out+=("a clean root of $1: there are no keys of Ubuntu; in ROOTS, trixie before it brings them")
+  elif ! make_root "$folder" "$1"; then
+    left_out+=("a clean root of $1: debootstrap could not make it; see $logs/package-root-$1.log")
+  else
+    try_in_root "$folder" "$@"
   fi
   rm -rf --one-file-system "$folder"
 }
 
-check_in_roots() {
-  local release
-  if ((EUID != 0)); then
-    warn "left out: a clean root needs root rights"
-  elif ! has debootstrap; then
-    warn "left out: a clean root needs debootstrap: scripts/setup --groups package"
-  else
-    for release in ${ROOTS:-$codename}; do check_in_root "$release" "$@"; done
+# try_in_root FOLDER RELEASE PACKAGE...
+try_in_root() {
+  cp "$root/docs/example/all_reduce.c" "${@:3}" "$1/packages/"
+  if [[ " $* " == *.whl\ * ]]; then
+    attempt "the wheel, in a clean root of $2" \
+      'no wheel is for its Python; PYTHON names those that scripts/package makes' \
+      in_root "$1" try_wheel_in_root
   fi
+  if [[ " $* " == *.deb\ * && $2 == "$codename" ]]; then
+    attempt "Debian's packages, in a clean root of $2" '' in_root "$1" try_debs_in_root
+  fi
+  if [[ -z $(ubuntu_keys) ]]; then
+    in_root "$1" find_ubuntu_keys_in_root
+    cp "$1/usr/share/keyrings/ubuntu-archive-keyring.gpg" "$root/build/check" 2>/dev/null || true
+  fi
+}
+
+check_in_roots() {
+  local release releases
+  if ((EUID != 0)); then
+    left_out+=('clean roots: they need root rights')
+  elif ! has debootstrap; then
+    left_out+=('clean roots: they need debootstrap: scripts/setup --groups package')
+  else
+    read -ra releases <<<"${ROOTS:-bookworm trixie noble}"
+    copy_debootstrap "${releases[@]}"
+    for release in "${releases[@]}"; do check_in_root "$release" "$@"; done
+  fi
+}
+
+# attempt WHAT OBSTACLE COMMAND...: a trial. Its exit status 77 says that the obstacle keeps it from being made.
+attempt() {
+  local status=0 begin=$SECONDS
+  say "${1^}:"
+  set +e
+  (
+    set -e
+    "${@:3}"
+  )
+  status=$?
+  set -e
+  case $status in
+    0) tried+=("$1, in $((SECONDS - begin)) s") ;;
+    77) left_out+=("$1: $2") ;;
+    *) fail "failed (exit status $status): $1" ;;
+  esac
 }
 
 # Nothing is mounted there from here: see in_root.
@@ -126,12 +192,8 @@ check_wheels() {
   local environment=$root/build/check/environment
   rm -rf "$environment"
   "$1" -m venv "$environment"
-  if ! "$environment/bin/pip" -q install --no-index --find-links "$output" capstan; then
-    warn "left out: no wheel is for $1"
-    return
-  fi
-  say "The wheel, in a fresh environment of $("$1" --version):"
-  (cd "$environment" && unset PYTHONPATH LD_LIBRARY_PATH && try_wheel "$environment")
+  "$environment/bin/pip" -q install --no-index --find-links "$output" capstan || exit 77
+  cd "$environment" && unset PYTHONPATH LD_LIBRARY_PATH && try_wheel "$environment"
 }
 
 # A network trained by both wheels, with the PyTorch that the second is built for.
@@ -141,14 +203,14 @@ check_torch() {
   "$torch_python" -c 'import torch; print(torch.__path__[0].rpartition("/")[0])' \
     >"$("$environment/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/torch.pth"
   "$environment/bin/pip" -q install --no-index --no-deps --find-links "$output" capstan capstan-torch
-  say "The wheel for PyTorch, in a fresh environment:"
-  (cd "$environment" && unset PYTHONPATH LD_LIBRARY_PATH &&
-    bin/python -m torch.distributed.run --standalone --nproc-per-node 2 "$root/docs/example/pytorch/ddp.py")
+  cd "$environment" && unset PYTHONPATH LD_LIBRARY_PATH &&
+    bin/python -m torch.distributed.run --standalone --nproc-per-node 2 "$root/docs/example/pytorch/ddp.py"
 }
 
 check_packages() {
-  local packages=() package python codename
+  local packages=() package python codename own_system tried=() left_out=() each
   codename=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
+  own_system=$(sed -n 's/^ID=//p' /etc/os-release)
   for package in "$output"/capstan-*.whl "$output"/*.deb; do
     if [[ -e $package ]]; then packages+=("$package"); fi
   done
@@ -157,8 +219,15 @@ check_packages() {
   trap remove_check EXIT
   mkdir -p "$root/build/check"
   if [[ ${packages[0]} == *.whl ]]; then
-    for python in "${pythons[@]}"; do check_wheels "$python"; done
+    for python in "${pythons[@]}"; do
+      attempt "the wheel, in a fresh environment of $("$python" --version)" "no wheel is for $python" \
+        check_wheels "$python"
+    done
   fi
-  if compgen -G "$output/capstan_torch-*.whl" >/dev/null; then check_torch; fi
+  if compgen -G "$output/capstan_torch-*.whl" >/dev/null; then
+    attempt 'the wheel for PyTorch, in a fresh environment' '' check_torch
+  fi
   check_in_roots "${packages[@]}"
+  for each in "${tried[@]}"; do say "works: $each"; done
+  for each in "${left_out[@]}"; do say "left out: $each"; done
 }
