@@ -3,7 +3,8 @@
 
     check.py sources FOLDER             writes the programs of the blocks of C++ and C
     check.py table                      each row of blocks.toml fits a block
-    check.py commands | python | torch | sh | console      compares commands, or runs blocks
+    check.py commands | python | torch | sh | console      compares commands, or runs blocks; commands
+                                        also of workflows, the Dockerfile and the development container
     check.py sh --slow                  runs those that take long
     check.py not-run                    prints which blocks are not run, and why
 """
@@ -18,6 +19,7 @@ from typing import Iterator
 import running
 from blocks import Block, repository
 from commands import Checker
+from forge import commands_of_forges, container_complaints
 from programs import write_sources
 
 
@@ -44,7 +46,8 @@ def complaints(what: str, blocks: list[Block], tools: running.Tools) -> Iterator
     python = [block for block in run if block.language == "python"]
     if what == "commands":
         checker = Checker(tools.capstan, tools.build)
-        for block in blocks:
+        yield from container_complaints()
+        for block in [*blocks, *commands_of_forges()]:
             if block.language in ("sh", "console"):
                 yield from checker.check(block, text_of_commands(block))
     elif what == "python":

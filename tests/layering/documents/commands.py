@@ -19,7 +19,7 @@ from blocks import ROOT, Block
 # Programs whose arguments are not compared with anything.
 OTHERS = {
     *("apt-get", "cat", "cd", "cmake", "ctest", "docker", "g++", "gcc", "git", "grep", "head", "mkdir", "mpirun"),
-    *("mypy", "ninja", "pip", "pkg-config", "python3", "sh", "srun", "tail", "torchrun"),
+    *("mypy", "ninja", "pip", "pkg-config", "python3", "rm", "sh", "srun", "tail", "torchrun"),
     *("done", "export", "set"),
 }
 WORDS_BEFORE_A_COMMAND = {"do", "then", "time", "exec"}
@@ -135,6 +135,21 @@ class Checker:
         own = arguments[: arguments.index("--")] if "--" in arguments else arguments
         if any(word.startswith("-") for word in own):
             self.check_options(name, own, self.help_of(str(ROOT / name)))
+        if Path(name).name in ("build", "package", "setup", "test"):
+            self.check_words(name, own)
+
+    @cache
+    def presets(self) -> set[str]:
+        presets = json.loads((ROOT / "CMakePresets.json").read_text())["configurePresets"]
+        return {each["name"] for each in presets}
+
+    def check_words(self, name: str, words: list[str]) -> None:
+        """Groups of packages, kinds of packages, presets: the script's help names them, or they are presets."""
+        known = set(re.findall(r"\w+", self.help_of(str(ROOT / name)))) | self.presets()
+        for word in words:
+            for part in word.split(","):
+                if re.fullmatch(r"[a-z][\w-]*", part) and part not in known:
+                    self.complaints.append(f"{name} knows no '{part}'")
 
     def check_options(self, whose: str, words: list[str], text: str) -> None:
         known = set(re.findall(r"(?<![\w-])-{1,2}[A-Za-z][\w-]*", text))
@@ -157,9 +172,8 @@ class Checker:
     def check_presets(self, name: str, arguments: list[str]) -> None:
         if name not in ("cmake", "ctest") or "--preset" not in arguments:
             return
-        presets = json.loads((ROOT / "CMakePresets.json").read_text())["configurePresets"]
         preset = arguments[arguments.index("--preset") + 1]
-        if preset not in {each["name"] for each in presets}:
+        if preset not in self.presets():
             self.complaints.append(f"there is no preset {preset}")
 
     def check_targets(self, name: str, arguments: list[str]) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import blocks
 import commands
+import forge
 import programs
 import running
 
@@ -67,7 +68,7 @@ class Blocks(unittest.TestCase):
 class Commands(unittest.TestCase):
     def checker(self) -> commands.Checker:
         checker = commands.Checker(Path("capstan"), Path("build"))
-        checker.help_of = lambda *command: "--ranks -n,--count" if command[-1] in ("capstan", "perf") else ""  # type: ignore
+        checker.help_of = lambda *command: "--ranks -n,--count build" if command[-1] != "gone" else ""  # type: ignore
         checker.settings = lambda: {"CAPSTAN_TIMEOUT"}  # type: ignore
         checker.targets = lambda: {"capstan", "bin/capstan"}  # type: ignore
         return checker
@@ -86,6 +87,7 @@ class Commands(unittest.TestCase):
             "CAPSTAN_TIME=1 capstan perf": "no setting CAPSTAN_TIME",
             "export CAPSTAN_TIME=1": "no setting CAPSTAN_TIME",
             "scripts/gone": "no scripts/gone",
+            "scripts/setup build,gone": "scripts/setup knows no 'gone'",
             "capstan perf -- capstan gone": "no command 'gone'",
             "scripts/hosts -- sh -c 'set -- $A; $A $1 capstan gone'": "no command 'gone'",
             "gcc a.c $(capstan gone)": "no command 'gone'",
@@ -97,6 +99,24 @@ class Commands(unittest.TestCase):
         }.items():
             with self.subTest(text):
                 self.assertIn(what, self.complaints(text))
+
+
+class Forges(unittest.TestCase):
+    def test_commands_of_workflows_are_found(self) -> None:
+        text = "jobs:\n  a:\n      preset: [one, two]\n      - run: t ${{ matrix.preset }}\n      - run: |\n          b\n          c\n      - uses: d\n"
+        found = [(each.line, each.text) for each in forge.workflow_commands(text, "a.yml")]
+        self.assertEqual(found, [(4, "t one\n"), (4, "t two\n"), (5, "b\nc\n")])
+
+    def test_commands_of_dockerfiles_are_found(self) -> None:
+        text = "FROM a AS b\nRUN --mount=type=c \\\n    d && /capstan/scripts/e\nCOPY f g\n"
+        found = [(each.line, each.text) for each in forge.dockerfile_commands(text, "Dockerfile")]
+        self.assertEqual(found, [(2, "d && scripts/e\n")])
+
+    def test_the_repository_has_some_of_each(self) -> None:
+        self.assertEqual(
+            {Path(each.document).name for each in forge.commands_of_forges()} - {"test.yml"},
+            {"Dockerfile", "devcontainer.json"},
+        )
 
 
 class Runs(unittest.TestCase):
