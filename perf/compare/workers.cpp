@@ -263,8 +263,8 @@ std::vector<WorkerSpec> workers_of(const std::vector<std::string>& peers, const 
   for (const WorkerSpec& worker : workers)
     if (worker.program.empty())
       throw InvalidArgument(fmt::format(
-          "--against: the program of '{}' was not built: configure with CAPSTAN_BUILD_PERF=ON, "
-          "without sanitizers, and see which libraries CMake has found to compare with",
+          "--against: the program of '{}' was not built: in a clone of Capstan, `scripts/setup && "
+          "scripts/build --against` builds those of all libraries that it finds to compare with",
           worker.name));
   return workers;
 }

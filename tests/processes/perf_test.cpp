@@ -257,6 +257,20 @@ TEST(Perf, KnowsItsPeers) {
   EXPECT_THAT(result.output, HasSubstr("choose from openmpi, mpich, gloo"));
 }
 
+/// As scripts/quickstart leaves the program: alone. One line, whose options exist, builds the rest.
+TEST(Perf, SaysWhatBuildsThePeersThatItHasNot) {
+  const test::TemporaryFolder folder;
+  std::filesystem::copy_file(CAPSTAN_PROGRAM, folder / "capstan");
+  for (const char* const peer : {"openmpi", "mpich", "gloo"}) {
+    const auto result =
+        run_command({folder / "capstan", "perf", "all_reduce", "-n", "2", "--against", peer});
+    EXPECT_EQ(result.status, 2);
+    EXPECT_THAT(result.output, HasSubstr("`scripts/setup && scripts/build --against`"));
+  }
+  const auto help = run_command({BUILD_SCRIPT, "--help"});
+  EXPECT_THAT(help.output, HasSubstr("--against "));
+}
+
 /// Against an MPI of today, where scripts/setup --peers has been here; else the error says how.
 TEST(Perf, ComparesWithLibrariesOfToday) {
   for (const std::string peer : {"openmpi5", "mpich5", "intelmpi"}) {
