@@ -266,6 +266,12 @@ TEST(Launch, MissingHalfIsNamed) {
               HasSubstr("OMPI_COMM_WORLD_RANK is not set"));
 }
 
+TEST(JobIdentity, AncestorsTellWhatTheyHaveMapped) {
+  const std::string library = mapped_by_ancestor("libc.so.6");
+  EXPECT_TRUE(library.starts_with("/") && library.ends_with("/libc.so.6")) << library;
+  EXPECT_EQ(mapped_by_ancestor("libnobody-has-it.so"), "");
+}
+
 TEST(JobIdentity, SiblingsShareIt) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // One rank that does no more than start-up: it joins its job's store, exchanges a line with all
-// others, and prints what it knows of itself. With "again", it does so several times over. An error
-// is printed and makes the exit status 3.
+// others, and prints what it knows of itself. With "again", it does so several times over, and then
+// loads the library that may be named behind it. An error is printed and makes the exit status 3.
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -44,6 +45,10 @@ int main(int argc, char** argv) {
     const auto settings = capstan::Settings::from_environment();
     const bool again = argc > 1 && std::string{argv[1]} == "again";
     for (int i = 0; i < (again ? 5 : 1); ++i) capstan::join_once(launch, settings);
+    if (argc > 2 && !::dlopen(argv[2], RTLD_NOW | RTLD_GLOBAL)) {
+      fmt::print("Error: {}\n", ::dlerror());
+      return 3;
+    }
   } catch (const capstan::Error& error) {
     fmt::print("Error: {}\n", error.what());
     return 3;

@@ -79,6 +79,16 @@ TEST(Launchers, OpenMpiByPmix) {
                             {{"CAPSTAN_BOOTSTRAP", "pmix"}}));
 }
 
+/// Open MPI 5 brings a PMIx of its own, which a rank loads after PMIx has served Capstan.
+TEST(Launchers, OpenMpi5FindsItsPmixBehindCapstans) {
+  const std::string peer = PEERS "/openmpi5";
+  if (!pmix::obstacle().empty()) GTEST_SKIP() << pmix::obstacle();
+  if (!installed(peer + "/bin/mpirun")) GTEST_SKIP() << "scripts/setup --peers";
+  expect_joined(run_command({peer + "/bin/mpirun", "--allow-run-as-root", "--oversubscribe", "-n",
+                             "3", JOINER_PROGRAM, "again", peer + "/lib/libmpi.so.40"},
+                            {{"CAPSTAN_BOOTSTRAP", "pmix"}}));
+}
+
 TEST(Launchers, SlurmByPmixAndPmi2) {
   const auto srun = [](const char* mpi, const char* bootstrap) {
     return run_command(

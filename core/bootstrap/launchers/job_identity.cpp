@@ -2,6 +2,7 @@
 #include "core/bootstrap/launchers/job_identity.hpp"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -48,6 +49,25 @@ bool is_launcher(std::string_view name) {
   return std::ranges::find(launchers, name) != launchers.end();
 }
 
+/// A library that a stranger has mapped is not to be loaded.
+bool is_trusted(int id) {
+  struct stat status{};
+  return ::stat(fmt::format("/proc/{}", id).c_str(), &status) == 0 &&
+         (status.st_uid == 0 || status.st_uid == ::geteuid());
+}
+
+/// Lines of /proc/<id>/maps end in a path, where a file is mapped: where `name` is a link to one,
+/// in that of libpmix.so.2.6.2.
+std::string mapped_by(int id, std::string_view name) {
+  std::ifstream maps{fmt::format("/proc/{}/maps", id)};
+  for (std::string line; std::getline(maps, line);) {
+    const std::string_view file = std::string_view{line}.substr(line.rfind('/') + 1);
+    if (file == name || file.starts_with(fmt::format("{}.", name)))
+      return line.substr(line.find('/'));
+  }
+  return {};
+}
+
 std::string identity_of(const Process& process) {
   return fmt::format("{}-{}-{}", process.name, process.id, process.start_time);
 }
@@ -74,6 +94,16 @@ bool descends_from(pid_t ancestor) {
     id = process->parent;
   }
   return false;
+}
+
+std::string mapped_by_ancestor(std::string_view name) {
+  auto ancestor = read_process(::getppid());
+  for (int i = 0; i < most_generations && ancestor; ++i) {
+    if (is_trusted(ancestor->id))
+      if (std::string path = mapped_by(ancestor->id, name); !path.empty()) return path;
+    ancestor = read_process(ancestor->parent);
+  }
+  return {};
 }
 
 }  // namespace capstan

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <string>
+#include <string_view>
 
 namespace capstan {
 
@@ -14,5 +15,9 @@ std::string launcher_process_identity();
 
 /// Whether this process descends from that one; also true where that cannot be seen.
 bool descends_from(pid_t ancestor);
+
+/// The path of the file of this name that the nearest ancestor has mapped, of the same user or
+/// root; empty where none has. A launcher's own library, for example.
+std::string mapped_by_ancestor(std::string_view name);
 
 }  // namespace capstan

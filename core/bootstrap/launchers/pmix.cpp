@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "capstan/error.hpp"
+#include "core/bootstrap/launchers/job_identity.hpp"
 #include "core/platform/net/shared_library.hpp"
 
 namespace capstan::pmix {
@@ -47,11 +48,15 @@ bool fill(Library& library, const SharedLibrary& from) {
          find(library.fence, "PMIx_Fence_nb");
 }
 
-/// Null if there is none.
+/// The library that this process has; else the launcher's own, which fits its server, and fits an
+/// MPI of the launcher that the process loads later: one process can't have two of one name. Null
+/// if there is none.
 const Library* find_library() {
-  const std::vector<std::string> names{"libpmix.so.2", CAPSTAN_PMIX_LIBRARY};
-  auto shared = system_loader().loaded(names);
-  if (!shared) shared = system_loader().open(names);
+  const std::string name = "libpmix.so.2";
+  auto shared = system_loader().loaded({name});
+  if (const std::string path = shared ? "" : mapped_by_ancestor(name); !path.empty())
+    shared = system_loader().open({path});
+  if (!shared) shared = system_loader().open({name, CAPSTAN_PMIX_LIBRARY});
   static Library library;
   return shared && fill(library, *shared) ? &library : nullptr;
 }
