@@ -52,6 +52,9 @@ void ExposedBuffers::wait_for_users(const RunningCall& call) {
   if (!call.plan || !reads_buffers(call.plan->protocol)) return;
   for (const Rank peer : peers_.wait_for_users())
     flag_of(peers_.own_segment(), layout_, peer).abandoned.fetch_add(1, std::memory_order_seq_cst);
+  // A peer that reads what the caller stores next also sees the count. On Arm no fetch_add does
+  // that.
+  std::atomic_thread_fence(std::memory_order_release);
 }
 
 }  // namespace capstan

@@ -3,6 +3,7 @@
 // Messages on their way into the ring.
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <chrono>
 #include <utility>
@@ -198,6 +199,8 @@ bool Messages::write_frames(Rank peer) {
 bool Messages::finish_sent(Rank peer) {
   if (sending_[peer].empty() || !(peers_.mapped(peer) || peers_.transport().pushed(peer)))
     return false;
+  // A receiver in read_meanwhile() that reads what the caller stores next also sees the fragments.
+  std::atomic_thread_fence(std::memory_order_release);
   for (const TransferPointer& transfer : take_sending(peer))
     finish(transfer, nullptr, self_.value(), transfer->tag, transfer->size);
   full_since_[peer] = {};
