@@ -74,19 +74,19 @@ void Outbox::say_goodbye() {
   flush_locked();
 }
 
-void Outbox::wake(bool watched) {
+void Outbox::wake(const std::atomic<bool>& watched) {
   if (!unsent_.load(std::memory_order_relaxed)) return;
   const std::lock_guard lock{mutex_};
   woken_ = frames_.size();
   flush_locked();
-  if (watched) sync_interest_locked();
+  if (watched.load()) sync_interest_locked();
 }
 
-void Outbox::flush(bool watched) {
+void Outbox::flush(const std::atomic<bool>& watched) {
   if (!stuck_.load(std::memory_order_relaxed)) return;
   const std::lock_guard lock{mutex_};
   flush_locked();
-  if (watched) sync_interest_locked();
+  if (watched.load()) sync_interest_locked();
 }
 
 void Outbox::flush_locked() {

@@ -25,9 +25,11 @@ class Outbox {
   void push(std::uint64_t offset, const std::byte* data, std::uint64_t length);
   /// Sends the frames pushed so far, as far as they fit; flush() sends the rest. While a thread
   /// sleeps or is about to (`watched`), the poller is told at once when something remains.
-  void wake(bool watched);
+  /// `watched` is read last, under the lock that sync_interest() takes: the thread that sets it and
+  /// then calls sync_interest() sees what remains, or is seen here.
+  void wake(const std::atomic<bool>& watched);
   /// Continues where wake() had to stop. Cheap when there is nothing to do.
-  void flush(bool watched);
+  void flush(const std::atomic<bool>& watched);
 
   /// Copies the sources of frames that are not sent yet, so that these may change.
   void detach();

@@ -148,8 +148,7 @@ void TcpTransport::push_from(Rank peer, Bytes offset, const void* from, Bytes le
 }
 
 void TcpTransport::ring(const Link& link) {
-  if (PeerConnection* peer = peers_[index(peer_of(link))].get())
-    peer->outbox.wake(sleeping_.load());
+  if (PeerConnection* peer = peers_[index(peer_of(link))].get()) peer->outbox.wake(sleeping_);
 }
 
 bool TcpTransport::pushed(Rank peer) const {
@@ -203,7 +202,7 @@ void TcpTransport::dispatch(const Poller::Event& event) {
 }
 
 void TcpTransport::serve(PeerConnection& peer) {
-  peer.outbox.flush(sleeping_.load(std::memory_order_relaxed));
+  peer.outbox.flush(sleeping_);
   try {
     const Inbox::State state = peer.inbox.receive(peer.socket.get(), buffer_);
     if (state != Inbox::State::open) lose(peer, peer.describe_end(state, errno));
