@@ -93,7 +93,7 @@ DeviceGroup::Segment DeviceGroup::set_up(const std::vector<DeviceFacts>& facts) 
   lanes_ = LaneReservation::of(where(), lanes, self.multiprocessors);
   if (!lanes_) throw LimitReached("another group has just taken the device's multiprocessors");
   segments_.emplace(static_cast<int>(facts.size()), lanes, staging_region);
-  segment_ = blocks_->zeros(segments_->total(), segments_->of_lane(), segments_->zeros_of_lane());
+  segment_ = blocks_->segment(segments_->total(), segments_->of_lane(), segments_->zeros_of_lane());
   states_ =
       blocks_->zeros(Bytes{sizeof(kernels::device::LaneState) * static_cast<std::uint64_t>(lanes)});
   memory_ = std::make_unique<ProgramMemory>(*blocks_);

@@ -37,6 +37,7 @@ struct CudaMachine {
   __device__ void raise(std::uint64_t* to, std::uint64_t value) const {
     asm volatile("st.relaxed.sys.u64 [%0], %1;" ::"l"(to), "l"(value) : "memory");
   }
+  /// Each half arrives as a whole, as the hardware has it; PTX promises it for 4 bytes alone.
   __device__ Pack poll_pack(const Pack* from) const {
     Pack value;
     asm volatile("ld.volatile.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -54,6 +55,8 @@ struct CudaMachine {
   __device__ void release() const { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
   /// A load has completed once the thread has used its value: a barrier of the compiler suffices.
   __device__ void retire() const { asm volatile("" ::: "memory"); }
+  /// All stores of a device go to one cache, where they are before the host can have seen the word.
+  __device__ void hand_over() const { retire(); }
   /// A thread makes no store before it is certain that it will: the loop that polls decides that.
   /// The other threads of its block come behind sync_block.
   __device__ void renew(const std::uint64_t*) const { asm volatile("" ::: "memory"); }

@@ -39,7 +39,8 @@ class Executor {
     }
     if (a_.progress == nullptr) return;
     m_.sync_block();
-    if (m_.thread() == 0) m_.retire();  // the host may overwrite the program
+    // The host may overwrite the program, and begin a kernel that has the state of the lane.
+    if (m_.thread() == 0) m_.hand_over();
     tell(1 + lane_);
   }
 

@@ -22,11 +22,14 @@ struct alignas(16) Pack {
 ///   load, store                      ordinary memory: words of 1 to 8 bytes, or a Pack, aligned
 ///   poll, raise                      a word that other blocks, devices or the host access at the
 ///                                    same time. Neither orders any other access.
-///   poll_pack, raise_pack            the same for a Pack, which arrives as a whole
+///   poll_pack, raise_pack            the same for a Pack: each half of it arrives as a whole
 ///   release                          after it, what this thread raises is seen only together with
 ///                                    all that its block has written before its last sync_block
 ///   retire                           after it, what this thread raises is seen only when its block
 ///                                    has read all that it has read before its last sync_block
+///   hand_over                        after it, what this thread raises is seen only when kernels
+///                                    of this device that begin later see what its block has
+///                                    written before its last sync_block
 ///   renew(word)                      after poll has returned the awaited value of the word: what
 ///                                    this thread's block writes after its next sync_block is not
 ///                                    seen by what was retired before that value was raised
@@ -55,6 +58,7 @@ concept Machine = requires(const M& m, std::uint64_t* word, Pack* pack, float va
   m.raise_pack(pack, *pack);
   m.release();
   m.retire();
+  m.hand_over();
   m.renew(word);
   m.acquire(word);
   m.sync_block();

@@ -62,6 +62,7 @@ class DelayedMachine : public EmulatedMachine<4> {
     stores_.show();
     EmulatedMachine<4>::release();
   }
+  void hand_over() const { release(); }
 
  private:
   DelayedStores& stores_;

@@ -71,6 +71,7 @@ class EmulatedMachine {
   }
   void release() const { released_ = true; }
   void retire() const { released_ = true; }
+  void hand_over() const { released_ = true; }
   void renew(const std::uint64_t* word) const { acquire(word); }
   void acquire(const std::uint64_t* word) const { __atomic_load_n(word, __ATOMIC_ACQUIRE); }
 

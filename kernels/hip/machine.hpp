@@ -7,7 +7,12 @@ namespace capstan::kernels::device {
 
 /// AMD's devices, through the compiler's own functions: no header of HIP is needed.
 struct HipMachine {
-  static constexpr unsigned warp_size = __AMDGCN_WAVEFRONT_SIZE;
+  /// By the family: compilers are dropping the macro that says the size.
+#if defined(__GFX9__) || !defined(__HIP_DEVICE_COMPILE__)
+  static constexpr unsigned warp_size = 64;
+#else
+  static constexpr unsigned warp_size = 32;
+#endif
 
   CAPSTAN_DEVICE unsigned thread() const { return __builtin_amdgcn_workitem_id_x(); }
   CAPSTAN_DEVICE unsigned threads() const { return __builtin_amdgcn_workgroup_size_x(); }
@@ -31,16 +36,24 @@ struct HipMachine {
   CAPSTAN_DEVICE void raise(std::uint64_t* to, std::uint64_t value) const {
     __atomic_store_n(to, value, __ATOMIC_RELAXED);
   }
-  /// Vectors, so that each is one instruction.
-  using Vector = std::uint32_t __attribute__((ext_vector_type(4)));
+  /// Two halves, each strong and each with its own tag. A volatile access of all 16 bytes would be
+  /// one instruction, but the compiler then waits for each before the next: several packs, which
+  /// may come over a link, would take as long as all of them one after another.
   CAPSTAN_DEVICE Pack poll_pack(const Pack* from) const {
-    return std::bit_cast<Pack>(*reinterpret_cast<const volatile Vector*>(from));
+    const auto* const halves = reinterpret_cast<const std::uint64_t*>(from);
+    const Halves both{poll(halves), poll(halves + 1)};
+    return std::bit_cast<Pack>(both);
   }
   CAPSTAN_DEVICE void raise_pack(Pack* to, const Pack& value) const {
-    *reinterpret_cast<volatile Vector*>(to) = std::bit_cast<Vector>(value);
+    const auto both = std::bit_cast<Halves>(value);
+    auto* const halves = reinterpret_cast<std::uint64_t*>(to);
+    raise(halves, both.low);
+    raise(halves + 1, both.high);
   }
   CAPSTAN_DEVICE void release() const { __builtin_amdgcn_fence(__ATOMIC_RELEASE, ""); }
   CAPSTAN_DEVICE void retire() const { __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup"); }
+  /// A device may have several caches of the second level, which the end of the kernel would flush.
+  CAPSTAN_DEVICE void hand_over() const { __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent"); }
   CAPSTAN_DEVICE void renew(const std::uint64_t*) const {
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
   }
@@ -70,6 +83,11 @@ struct HipMachine {
   CAPSTAN_DEVICE std::uint16_t float_to_half(float value) const {
     return std::bit_cast<std::uint16_t>(static_cast<_Float16>(value));
   }
+
+ private:
+  struct Halves {
+    std::uint64_t low, high;
+  };
 };
 
 }  // namespace capstan::kernels::device

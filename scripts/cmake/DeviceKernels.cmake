@@ -3,7 +3,7 @@
 # The kernels of devices, as one image for each vendor, which the library carries and gives to the
 # vendor's driver at run time. So it links neither CUDA nor HIP, and needs no file beside it.
 set(CAPSTAN_CUDA_ARCHITECTURES 90 CACHE STRING "CUDA's architectures to build kernels for: 80;90;100")
-set(CAPSTAN_HIP_ARCHITECTURES gfx90a CACHE STRING "AMD's architectures to build kernels for: gfx90a;gfx942")
+set(CAPSTAN_HIP_ARCHITECTURES gfx90a CACHE STRING "AMD's architectures to build kernels for: gfx90a;gfx942;gfx1100")
 option(CAPSTAN_DEVICE_KERNELS "Build kernels for devices where their compilers are found" ON)
 find_program(CAPSTAN_NVCC nvcc PATHS /usr/local/cuda/bin)
 find_program(CAPSTAN_HIP_CLANG NAMES amdclang++ clang++-19 clang++ PATHS /opt/rocm/llvm/bin)
@@ -36,9 +36,12 @@ function(capstan_cuda_kernels)
   set(images "")
   foreach(left_out INTEGERS FLOATS) # two files, so that they are compiled side by side
     set(image ${CMAKE_CURRENT_BINARY_DIR}/cuda_without_${left_out}.fatbin)
+    set(kept ${CMAKE_CURRENT_BINARY_DIR}/cuda_kept/${left_out}) # for tests/devices/machine_code
     add_custom_command(
       OUTPUT ${image}
-      COMMAND ${CAPSTAN_NVCC} -fatbin ${codes} --compress-mode=size -std=c++20 -O3 -fmad=false
+      COMMAND ${CMAKE_COMMAND} -E make_directory ${kept}
+      COMMAND sh -c "\"$@\" 2> ${kept}/ptxas.usage || { cat ${kept}/ptxas.usage >&2; exit 1; }" sh
+              ${CAPSTAN_NVCC} -fatbin -Xptxas -v --keep --keep-dir ${kept} ${codes} --compress-mode=size -std=c++20 -O3 -fmad=false
               --expt-relaxed-constexpr -DCAPSTAN_WITHOUT_${left_out} -I${PROJECT_SOURCE_DIR}
               -I${PROJECT_SOURCE_DIR}/core/include -MD -MF ${image}.d -MT ${image}
               ${CMAKE_CURRENT_SOURCE_DIR}/cuda/kernels.cu -o ${image}
@@ -65,11 +68,12 @@ function(capstan_hip_kernels)
   capstan_device_image(hip ${image})
 endfunction()
 
-# capstan_compiles(RESULT COMMAND...): whether a compiler takes a file for devices.
-function(capstan_compiles result)
+# capstan_compiles(RESULT VENDOR COMMAND...): whether a compiler takes what kernels are made of.
+function(capstan_compiles result vendor)
   if(NOT DEFINED ${result})
-    file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/probe.cpp "__attribute__((device)) int one() { return 1; }\n")
-    execute_process(COMMAND ${ARGN} ${CMAKE_CURRENT_BINARY_DIR}/probe.cpp -o ${CMAKE_CURRENT_BINARY_DIR}/probe.out
+    file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/probe.cpp "#include \"kernels/${vendor}/machine.hpp\"\n")
+    execute_process(COMMAND ${ARGN} -I${PROJECT_SOURCE_DIR} -I${PROJECT_SOURCE_DIR}/core/include
+                            ${CMAKE_CURRENT_BINARY_DIR}/probe.cpp -o ${CMAKE_CURRENT_BINARY_DIR}/probe.out
                     RESULT_VARIABLE code OUTPUT_QUIET ERROR_QUIET)
     if(code EQUAL 0)
       set(${result} ON CACHE INTERNAL "")
@@ -88,8 +92,8 @@ if(CAPSTAN_DEVICE_KERNELS AND NOT CAPSTAN_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
   set(_hip "left out, no clang for AMD's devices: reductions there; apt-get install clang-19 lld-19")
   if(CAPSTAN_NVCC)
     list(GET CAPSTAN_CUDA_ARCHITECTURES 0 _first)
-    capstan_compiles(CAPSTAN_HAS_NVCC ${CAPSTAN_NVCC} -cubin -x cu -std=c++20 -arch=sm_${_first}
-                     --compress-mode=size)
+    capstan_compiles(CAPSTAN_HAS_NVCC cuda ${CAPSTAN_NVCC} -cubin -x cu -std=c++20 --expt-relaxed-constexpr
+                     -arch=sm_${_first} --compress-mode=size)
     if(CAPSTAN_HAS_NVCC)
       set(_cuda "${CAPSTAN_NVCC}: sm_${CAPSTAN_CUDA_ARCHITECTURES}")
       capstan_cuda_kernels()
@@ -98,7 +102,7 @@ if(CAPSTAN_DEVICE_KERNELS AND NOT CAPSTAN_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
   endif()
   if(CAPSTAN_HIP_CLANG)
     list(GET CAPSTAN_HIP_ARCHITECTURES 0 _first)
-    capstan_compiles(CAPSTAN_HAS_HIP ${CAPSTAN_HIP_CLANG} -x hip --cuda-device-only --offload-compress
+    capstan_compiles(CAPSTAN_HAS_HIP hip ${CAPSTAN_HIP_CLANG} -x hip --cuda-device-only --offload-compress
                      -nogpulib -nogpuinc -std=c++20 --offload-arch=${_first})
     if(CAPSTAN_HAS_HIP)
       set(_hip "${CAPSTAN_HIP_CLANG}: ${CAPSTAN_HIP_ARCHITECTURES}")

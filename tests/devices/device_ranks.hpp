@@ -22,7 +22,9 @@ class DeviceRanks {
         segments_(ranks, lanes, Bytes{1 << 20}) {
     std::vector<std::byte*> addresses;
     for (int rank = 0; rank < ranks; ++rank) {
-      addresses.push_back(zeros(segments_.total().value()));
+      const std::size_t bytes = segments_.total().value();
+      addresses.push_back(owned_.emplace_back(gpu.allocate_shared(bytes)));
+      gpu.write(addresses.back(), std::vector<std::byte>(bytes));
       states_.push_back(
           zeros(sizeof(kernels::device::LaneState) * static_cast<std::size_t>(lanes)));
       streams_.push_back(gpu.make_stream());

@@ -24,10 +24,11 @@ Devices& devices() {
   return all;
 }
 
-std::byte* Devices::allocate(std::size_t size, int device, void* context, bool managed) {
+std::byte* Devices::allocate(std::size_t size, int device, void* context, bool managed,
+                             bool shared) {
   const int memory = ::memfd_create("device", MFD_CLOEXEC);
   if (memory < 0 || ::ftruncate(memory, static_cast<off_t>(size)) != 0) return nullptr;
-  return map({nullptr, size, nullptr, device, context, managed, memory});
+  return map({nullptr, size, nullptr, device, context, managed, shared, memory});
 }
 
 std::byte* Devices::map(Allocation made) {
@@ -47,13 +48,13 @@ std::byte* Devices::open(const IpcHandle& handle) {
       "/proc/" + std::to_string(handle.process) + "/fd/" + std::to_string(handle.descriptor);
   const int memory = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (memory < 0) return nullptr;
-  return map({nullptr, handle.size, nullptr, handle.device, nullptr, false, memory});
+  return map({nullptr, handle.size, nullptr, handle.device, nullptr, false, handle.shared, memory});
 }
 
 bool Devices::describe(const void* address, IpcHandle& handle) {
   const auto memory = find(address);
   if (!memory) return false;
-  handle = {::getpid(), memory->memory, memory->size, memory->device, {}};
+  handle = {::getpid(), memory->memory, memory->size, memory->device, memory->shared, {}};
   return true;
 }
 

@@ -23,7 +23,8 @@ struct IpcHandle {
   int process, descriptor;
   std::size_t size;
   int device;
-  std::byte unused[64 - 24];
+  bool shared;
+  std::byte unused[64 - 21];
 };
 static_assert(sizeof(IpcHandle) == 64);
 
@@ -39,11 +40,14 @@ class Devices {
     std::byte* data = nullptr;  ///< where it can be accessed
     int device = 0;
     void* context = nullptr;
-    bool managed = false;      ///< accessible at its address, too
+    bool managed = false;  ///< accessible at its address, too
+    /// Devices see each other's stores there while kernels run: they may have segments in it.
+    bool shared = true;
     int memory = -1;           ///< the descriptor of its memfd
     std::uint64_t number = 0;  ///< that no other one has
   };
-  std::byte* allocate(std::size_t size, int device, void* context, bool managed);
+  std::byte* allocate(std::size_t size, int device, void* context, bool managed,
+                      bool shared = true);
   /// Maps memory of another process, or of this one, once more.
   std::byte* open(const IpcHandle& handle);
   bool describe(const void* address, IpcHandle& handle);

@@ -99,6 +99,13 @@ int hipHostUnregister(void* begin) {
 
 int hipMalloc(void** pointer, std::size_t size) {
   if (devices().take("no_memory")) return out_of_memory;
+  *pointer = devices().allocate(size, current_device, nullptr, false, false);
+  return *pointer ? success : out_of_memory;
+}
+int hipExtMallocWithFlags(void** pointer, std::size_t size, unsigned flags) {
+  constexpr unsigned fine_grained = 1;
+  if (flags != fine_grained) return invalid_value;
+  if (devices().take("no_memory")) return out_of_memory;
   *pointer = devices().allocate(size, current_device, nullptr, false);
   return *pointer ? success : out_of_memory;
 }

@@ -84,7 +84,10 @@ bool Devices::map_operands(ProgramArguments& a, std::vector<std::byte*>& segment
     return false;
   segments.assign(a.segments, a.segments + a.shape.ranks);
   a.segments = segments.data();
-  return std::ranges::all_of(segments, [&](std::byte*& segment) { return map(segment); });
+  return std::ranges::all_of(segments, [&](std::byte*& segment) {
+    const Allocation* const memory = found(segment);
+    return memory && memory->shared && map(segment);
+  });
 }
 
 void Devices::put(Stream* stream, const Command& command) {

@@ -33,6 +33,12 @@ class Gpu {
     at_place(where_, "allocating", [&](DeviceDriver& d) { return d.allocate(bytes, memory); });
     return static_cast<std::byte*>(memory);
   }
+  std::byte* allocate_shared(std::size_t bytes) {
+    void* memory = nullptr;
+    at_place(where_, "allocating",
+             [&](DeviceDriver& d) { return d.allocate_shared(bytes, memory); });
+    return static_cast<std::byte*>(memory);
+  }
   void release(void* memory) noexcept {
     try {
       at_place(where_, "releasing", [&](DeviceDriver& d) { return d.release(memory); });

@@ -22,10 +22,13 @@ std::unique_ptr<PageLocker> locker_of(const DeviceBuffer& where) {
 
 }  // namespace
 
-DeviceBlock::DeviceBlock(const DeviceBuffer& where, Bytes size) : where_(where), size_(size) {
+DeviceBlock::DeviceBlock(const DeviceBuffer& where, Bytes size, bool shared)
+    : where_(where), size_(size) {
   at_place(where_, fmt::format("allocating {}", readable(size)), [&](DeviceDriver& driver) {
     void* memory = nullptr;
-    const int error = driver.allocate(std::max<std::size_t>(size.value(), 1), memory);
+    const std::size_t bytes = std::max<std::size_t>(size.value(), 1);
+    const int error =
+        shared ? driver.allocate_shared(bytes, memory) : driver.allocate(bytes, memory);
     data_ = static_cast<std::byte*>(memory);
     return error;
   });
@@ -51,11 +54,10 @@ DeviceBlocks::~DeviceBlocks() {
   if (stream_) give_back_stream(asked_, stream_);
 }
 
-DeviceBlock DeviceBlocks::zeros(Bytes size, Bytes part, Bytes first) {
-  DeviceBlock block{where_, size};
+DeviceBlock DeviceBlocks::cleared(DeviceBlock block, Bytes part, Bytes first) {
   at_place(where_, "clearing memory", [&](DeviceDriver& driver) {
     int error = 0;
-    for (std::uint64_t at = 0; at < size.value() && error == 0; at += part.value())
+    for (std::uint64_t at = 0; at < block.size().value() && error == 0; at += part.value())
       error = driver.set_zero(block.data() + at, first.value(), stream_);
     return error;
   });

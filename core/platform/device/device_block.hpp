@@ -16,8 +16,8 @@ namespace capstan {
 class DeviceBlock {
  public:
   DeviceBlock() = default;
-  /// Arbitrary contents. Throws SystemError.
-  DeviceBlock(const DeviceBuffer& where, Bytes size);
+  /// `shared`: other devices access it while kernels run. Arbitrary contents. Throws SystemError.
+  DeviceBlock(const DeviceBuffer& where, Bytes size, bool shared = false);
   DeviceBlock(DeviceBlock&& other) noexcept { swap(other); }
   DeviceBlock& operator=(DeviceBlock&& other) noexcept {
     DeviceBlock{std::move(other)}.swap(*this);
@@ -51,9 +51,12 @@ class DeviceBlocks {
   ~DeviceBlocks();
 
   /// They return when the block is filled. They throw SystemError, also when that takes too long.
-  DeviceBlock zeros(Bytes size) { return zeros(size, size, size); }
-  /// Zeros in the first bytes of each part of it; the rest is arbitrary.
-  DeviceBlock zeros(Bytes size, Bytes part, Bytes first);
+  DeviceBlock zeros(Bytes size) { return cleared({where_, size}, size, size); }
+  /// Memory that other devices access while kernels run, with zeros in the first bytes of each part
+  /// of it; the rest is arbitrary.
+  DeviceBlock segment(Bytes size, Bytes part, Bytes first) {
+    return cleared({where_, size, true}, part, first);
+  }
   DeviceBlock image(std::span<const std::byte> bytes);
 
   /// Page-locked host memory that the device reaches.
@@ -62,6 +65,7 @@ class DeviceBlocks {
   const DeviceBuffer& where() const { return where_; }
 
  private:
+  DeviceBlock cleared(DeviceBlock block, Bytes part, Bytes first);
   void finish(DeviceBlock& block);
 
   const DeviceBuffer asked_;  ///< the place as the caller knows it

@@ -96,13 +96,15 @@ class DeviceDriver {
   // These use the current place. A stream waits for no other stream by itself.
 
   virtual int allocate(std::size_t bytes, void*& memory) = 0;
+  /// The same for memory that other devices and the host access while kernels run.
+  virtual int allocate_shared(std::size_t bytes, void*& memory) { return allocate(bytes, memory); }
   virtual int release(void* memory) = 0;
   /// Zeros, when the stream gets to it.
   virtual int set_zero(void* memory, std::size_t bytes, void* stream) = 0;
   /// From now on this place reaches the memory of `peer`.
   virtual int enable_peer(const DevicePlace& peer) = 0;
 
-  /// A handle of memory of allocate(), by which another process on the host maps it.
+  /// A handle of memory of these two, by which another process on the host maps it.
   virtual int export_memory(void* memory, DeviceMemoryHandle& handle) = 0;
   virtual int open_memory(const DeviceMemoryHandle& handle, void*& memory) = 0;
   virtual int close_memory(void* memory) = 0;

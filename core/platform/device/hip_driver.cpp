@@ -34,6 +34,7 @@ class HipDriver final : public DeviceDriver {
         .want(set_bytes_, "hipMemsetAsync")
         .want(capture_mode_, "hipThreadExchangeStreamCaptureMode")
         .want(allocate_, "hipMalloc")
+        .want(allocate_with_flags_, "hipExtMallocWithFlags")
         .want(release_, "hipFree")
         .want(ipc_get_, "hipIpcGetMemHandle")
         .want(ipc_open_, "hipIpcOpenMemHandle")
@@ -145,6 +146,11 @@ class HipDriver final : public DeviceDriver {
 
   int allocate(std::size_t bytes, void*& memory) override {
     return call_if_there(allocate_, &memory, bytes);
+  }
+  /// hipMalloc's memory is coherent between devices only when kernels end.
+  int allocate_shared(std::size_t bytes, void*& memory) override {
+    constexpr unsigned fine_grained = 1;
+    return call_if_there(allocate_with_flags_, &memory, bytes, fine_grained);
   }
   int release(void* memory) override { return call_if_there(release_, memory); }
   int set_zero(void* memory, std::size_t bytes, void* stream) override {
@@ -292,6 +298,7 @@ class HipDriver final : public DeviceDriver {
   int (*set_bytes_)(void*, int, std::size_t, void*) = nullptr;
   int (*capture_mode_)(int*) = nullptr;
   int (*allocate_)(void**, std::size_t) = nullptr;
+  int (*allocate_with_flags_)(void**, std::size_t, unsigned) = nullptr;
   int (*release_)(void*) = nullptr;
   int (*flush_writes_)(int, int) = nullptr;
   int (*ipc_get_)(DeviceMemoryHandle*, void*) = nullptr;
