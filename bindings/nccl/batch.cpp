@@ -19,9 +19,8 @@
 namespace capstan::nccl {
 namespace {
 
-constexpr unsigned without_timing = 2;                         // cudaEventDisableTiming
-constexpr int launch_failure = 719;                            // cudaErrorLaunchFailure
-const auto legacy_stream = reinterpret_cast<cudaStream_t>(1);  // cudaStreamLegacy
+constexpr unsigned without_timing = 2;  // cudaEventDisableTiming
+constexpr int launch_failure = 719;     // cudaErrorLaunchFailure
 
 /// Held while turns are taken and calls put into streams, so that both are in the same order and
 /// two threads cannot wait for each other.
@@ -164,21 +163,29 @@ std::vector<cudaStream_t> streams_of(const std::vector<Call>& calls) {
   return streams;
 }
 
-/// Where some messages may travel by streams, a message of no bytes has no buffer that tells its
-/// way: neither end has it.
-void drop_empty_messages(std::vector<Call>& calls) {
+/// Whether no rank of a collective moves anything: counts of NCCL's calls are equal on all ranks.
+bool is_empty(const Call& call) {
+  return call.comm->has_streams() && call.request->input_count == Elements{0} &&
+         call.request->output_count == Elements{0};
+}
+
+/// Where some calls may travel by streams, one of no bytes has no buffer that tells its way: no
+/// rank makes it, and no stream waits for it.
+void drop_empty_calls(std::vector<Call>& calls) {
   for (Call& call : calls) {
     call.comm->world();  // throws what keeps it from being used
     if (call.comm->has_streams())
       std::erase_if(call.messages, [](const Message& each) { return each.count == Elements{0}; });
   }
-  std::erase_if(calls, [](const Call& call) { return !call.request && call.messages.empty(); });
+  std::erase_if(calls, [](const Call& call) {
+    return call.request ? is_empty(call) : call.messages.empty();
+  });
 }
 
 /// Calls on device memory are put into their streams first. A call on host memory blocks until its
 /// stream is empty, and would hold them up.
 ncclResult_t run_beside_cuda(std::vector<Call> calls) {
-  drop_empty_messages(calls);
+  drop_empty_calls(calls);
   const auto rest = std::ranges::stable_partition(calls, is_on_devices);
   std::vector<Call> on_host(rest.begin(), rest.end());
   calls.erase(rest.begin(), rest.end());

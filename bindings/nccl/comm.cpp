@@ -3,13 +3,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <random>
 #include <span>
 #include <thread>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "bindings/nccl/cuda.hpp"
 
@@ -38,16 +41,41 @@ Handles& handles() {
   return *all;
 }
 
-/// Whether all ranks see devices. A rank that does not could never make the others' calls.
-bool all_see_devices(Communicator& world) {
-  unsigned char all = look_for_devices() ? 1 : 0;
-  if (world.size() > 1) world.all_reduce(std::span{&all, 1}, ReduceOp::min);
-  return all == 1;
+/// The facts of a rank. One that sees no devices could never make the others' calls.
+struct Facts {
+  std::uint64_t process = 0;  ///< that no other one has
+  std::int32_t device = 0, sees_devices = 0;
+
+  bool shares_device(const Facts& other) const {
+    return process == other.process && device == other.device;
+  }
+};
+
+std::uint64_t own_process() {
+  static const std::uint64_t number = [] {
+    std::random_device random;
+    return std::uint64_t{random()} << 32 | random();
+  }();
+  return number;
+}
+
+Comm::Devices agree(Communicator& world, int device) {
+  std::vector<Facts> all(static_cast<std::size_t>(world.size()));
+  const Facts own{own_process(), device, look_for_devices() ? 1 : 0};
+  world.all_gather(std::as_bytes(std::span{&own, 1}), std::as_writable_bytes(std::span{all}));
+  Comm::Devices agreed{.has_streams = true};
+  for (auto one = all.begin(); one != all.end(); ++one) {
+    agreed.has_streams = agreed.has_streams && one->sees_devices != 0;
+    agreed.is_shared = agreed.is_shared || std::any_of(all.begin(), one, [&](const Facts& each) {
+                         return each.shares_device(*one);
+                       });
+  }
+  return agreed;
 }
 
 }  // namespace
 
-void Comm::make(const Make& make, std::optional<bool> has_streams) {
+void Comm::make(const Make& make, const std::optional<Devices>& known) {
   try {
     auto made = std::make_unique<Communicator>(make());
     Communicator& world = *made;
@@ -56,18 +84,18 @@ void Comm::make(const Make& make, std::optional<bool> has_streams) {
       if (aborted_) world.abort("the communicator was aborted while it was being made");
       world_ = std::move(made);
     }
-    has_streams_ = has_streams ? *has_streams : all_see_devices(world);
+    devices_ = known ? *known : agree(world, options_.device);
   } catch (...) {
     fail(std::current_exception());
   }
   making_ = false;
 }
 
-void Comm::open(Make how, bool in_background, std::optional<bool> has_streams) {
+void Comm::open(Make how, bool in_background, std::optional<Devices> known) {
   making_ = true;
-  if (!in_background) return make(how, has_streams);
-  std::thread{[self = shared_from_this(), how = std::move(how), has_streams] {
-    self->make(how, has_streams);
+  if (!in_background) return make(how, known);
+  std::thread{[self = shared_from_this(), how = std::move(how), known] {
+    self->make(how, known);
   }}.detach();
 }
 

@@ -28,15 +28,21 @@ class Comm : public std::enable_shared_from_this<Comm> {
     std::string name{};
   };
   using Make = std::function<Communicator()>;
+  /// The devices of the ranks, as these have agreed.
+  struct Devices {
+    bool has_streams = false;  ///< all ranks have a vendor's driver
+    /// Two ranks of one process have the same device, and so the same default stream: there the
+    /// call of one would wait for that of the other, which waits for the first.
+    bool is_shared = false;
+  };
 
   Comm(int rank, int size, Options options) : rank_(rank), size_(size), options_(options) {}
   Comm(const Comm&) = delete;
 
   /// Makes the communicator: at once, or on a thread where calls do not block. Nobody waits for
   /// that thread, as start-up has a time limit of its own. What goes wrong is the communicator's
-  /// failure. `has_streams`: see below; empty: ranks agree on it, by a call of the new
-  /// communicator.
-  void open(Make make, bool in_background, std::optional<bool> has_streams = std::nullopt);
+  /// failure. `known`: see below; empty: ranks agree on it, by a call of the new communicator.
+  void open(Make make, bool in_background, std::optional<Devices> known = std::nullopt);
 
   int rank() const { return rank_; }
   int size() const { return size_; }
@@ -46,8 +52,9 @@ class Comm : public std::enable_shared_from_this<Comm> {
   Communicator& world();
   /// The same though it has failed or been finalized, to shrink it.
   Communicator& world_after_failure();
-  /// Whether calls on memory of devices go by streams(): all ranks have NVIDIA's driver.
-  bool has_streams() const { return has_streams_; }
+  const Devices& devices() const { return devices_; }
+  /// Whether calls on memory of devices go by streams(): all ranks have a vendor's driver.
+  bool has_streams() const { return devices_.has_streams; }
   /// Made by all ranks together at the first such call. Throws as world() does.
   StreamCollectives& streams();
   /// ncclInProgress while it is being made or works are in flight; else the failure.
@@ -72,7 +79,7 @@ class Comm : public std::enable_shared_from_this<Comm> {
   Reducer reducer(ncclRedOp_t op);
 
  private:
-  void make(const Make& make, std::optional<bool> has_streams);
+  void make(const Make& make, const std::optional<Devices>& known);
   bool is_idle() const;
   /// Waits for the works, and forgets them.
   void take_works();
@@ -85,7 +92,8 @@ class Comm : public std::enable_shared_from_this<Comm> {
   std::exception_ptr failure_;
   std::vector<Work> works_;
   std::vector<std::function<double()>> factors_;
-  std::atomic<bool> making_ = false, finalized_ = false, aborted_ = false, has_streams_ = false;
+  std::atomic<bool> making_ = false, finalized_ = false, aborted_ = false;
+  Devices devices_;  ///< once it is made
   Turns turns_;
 };
 

@@ -5,9 +5,13 @@
 
 namespace capstan::nccl {
 
-/// The functions of the CUDA run-time library that the program has loaded: NVIDIA's, or Capstan's
-/// stand-in (cudart/). Programs that nvcc links contain the library, hidden from other code: the
-/// driver then stands in for it, as far as it can. A function that is not there is null.
+/// Handles of default streams, beside null: cudaStreamLegacy and cudaStreamPerThread.
+inline const auto legacy_stream = reinterpret_cast<cudaStream_t>(1);
+inline const auto thread_stream = reinterpret_cast<cudaStream_t>(2);
+
+/// The functions of the run-time library that the program has loaded: NVIDIA's, Capstan's stand-in
+/// for it (cudart/), or AMD's. Programs that nvcc links contain the library, hidden from other
+/// code: the driver then stands in for it, as far as it can. A function that is not there is null.
 struct Cuda {
   using Event = struct CUevent_st*;
 
@@ -22,6 +26,7 @@ struct Cuda {
   int (*free)(void*);
   int (*stream_fail)(cudaStream_t, int);
   int (*read_device)(void*, const void*, size_t);
+  bool is_amd;
 
   /// Whether streams run host functions that wait for other ranks. NVIDIA's may not: a rank's
   /// functions could keep each other's, and copies of buffers on devices need calls of CUDA.
@@ -31,10 +36,13 @@ struct Cuda {
 /// Looked up once, when it is first needed.
 const Cuda& cuda();
 
+/// The device that is current for this thread; -1 if none is.
+int current_device();
+
 /// Throws SystemError with the number for anything but success.
 void require_cuda(int result, const char* call);
 
-/// Whether this process has NVIDIA's driver, and no stand-in for the run-time library.
+/// Whether this process has a vendor's driver, and no stand-in for the run-time library.
 bool look_for_devices();
 
 /// Waits until the stream is empty: a default one, too, where it could hold anything.

@@ -10,6 +10,7 @@
 #include <net/if.h>
 #include <netinet/in.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -43,13 +44,6 @@ std::string own_address() {
   }
   ::freeifaddrs(all);
   return found;
-}
-
-/// The device that the thread has chosen, where there is a CUDA runtime.
-int current_device() {
-  int device = 0;
-  if (cuda().get_device) cuda().get_device(&device);
-  return device;
 }
 
 /// Fields that an older header does not have are left out.
@@ -89,7 +83,7 @@ Comm::Options options_of(const ncclConfig_t* config, Comm::Options options, Sett
 }
 
 Comm::Options options_here() {
-  return {.device = current_device()};
+  return {.device = std::max(current_device(), 0)};
 }
 
 UniqueId id_of(const ncclUniqueId& id) {
@@ -148,7 +142,7 @@ ncclResult_t split(ncclComm_t parent, int colour, int key, ncclComm_t* handle,
     if (!made) return ncclSuccess;
     auto comm = std::make_shared<Comm>(made->rank(), made->size(), options);
     auto held = std::make_shared<Communicator>(std::move(*made));
-    comm->open([held] { return std::move(*held); }, false, from->has_streams());
+    comm->open([held] { return std::move(*held); }, false, from->devices());
     *handle = handle_of(std::move(comm));
     return ncclSuccess;
   };
@@ -159,12 +153,15 @@ ncclResult_t init_all(ncclComm_t* handles, int count, const int* devices) {
   if (!handles) throw InvalidArgument("ncclCommInitAll: `comm` is null");
   if (count < 1) throw InvalidArgument(fmt::format("ncclCommInitAll: {} devices", count));
   auto worlds = Communicator::local_world(count);
-  const bool has_streams = look_for_devices();
+  Comm::Devices known{.has_streams = look_for_devices()};
+  for (int rank = 1; devices && rank < count; ++rank)
+    known.is_shared =
+        known.is_shared || std::find(devices, devices + rank, devices[rank]) != devices + rank;
   for (int rank = 0; rank < count; ++rank) {
     const auto index = static_cast<std::size_t>(rank);
     auto comm = std::make_shared<Comm>(rank, count,
                                        Comm::Options{.device = devices ? devices[rank] : rank});
-    comm->open([&] { return std::move(worlds[index]); }, false, has_streams);
+    comm->open([&] { return std::move(worlds[index]); }, false, known);
     handles[rank] = handle_of(std::move(comm));
   }
   return ncclSuccess;

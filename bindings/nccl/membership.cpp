@@ -35,7 +35,7 @@ ncclResult_t shrink(ncclComm_t handle, std::span<const int> excluded, ncclComm_t
       parent->flush();
     auto rest = std::make_shared<Communicator>(parent->world_after_failure().shrink(what));
     auto comm = std::make_shared<Comm>(rest->rank(), rest->size(), options);
-    comm->open([rest] { return std::move(*rest); }, false, parent->has_streams());
+    comm->open([rest] { return std::move(*rest); }, false, parent->devices());
     *made = handle_of(std::move(comm));
     return ncclSuccess;
   };

@@ -9,6 +9,7 @@
 #include <memory>
 #include <utility>
 
+#include "bindings/nccl/cuda.hpp"
 #include "bindings/nccl/side_by_side.hpp"
 #include "capstan/async/devices.hpp"
 #include "capstan/async/foreign.hpp"
@@ -78,15 +79,32 @@ void merge_messages(std::vector<Call>& calls) {
   calls.erase(messages.begin() + 1, messages.end());
 }
 
-/// Collects the streams of a batch. If a default stream is among them, this waits until all are
-/// empty, and the batch has none: no stream can wait for a default stream in every program. The
-/// wait has to be on the caller's thread, as cudaStreamPerThread is that thread's own.
-void collect_streams(Batch& batch) {
+/// Whether calls are put into this stream like into any other. A default stream belongs to the
+/// device that is current, which has to be that of the buffers, and cudaStreamPerThread to the
+/// thread. Older versions of HIP have no handle of the legacy stream but null.
+bool takes_calls(const Batch& batch, cudaStream_t stream, bool on_this_thread) {
+  if (!is_default_stream(stream)) return true;
+  if (cuda().is_amd || batch.comm->devices().is_shared) return false;
+  const int device = batch.comm->options().device;
+  return current_device() == device && device_with(batch.memory) == device &&
+         (stream != thread_stream || on_this_thread);
+}
+
+/// Collects the streams of a batch. If one takes no calls, this waits until all are empty, and the
+/// batch has none. The wait has to be on the caller's thread, as cudaStreamPerThread is that
+/// thread's own.
+void collect_streams(Batch& batch, bool on_this_thread) {
   for (const Call& call : batch.calls)
     if (std::ranges::find(batch.streams, call.stream) == batch.streams.end())
       batch.streams.push_back(call.stream);
   batch.memory = buffers_of(batch.calls.front()).front();
-  if (std::ranges::none_of(batch.streams, is_default_stream)) return;
+  const auto takes = [&](cudaStream_t stream) {
+    return takes_calls(batch, stream, on_this_thread);
+  };
+  if (std::ranges::all_of(batch.streams, takes)) {
+    std::ranges::replace(batch.streams, cudaStream_t{}, legacy_stream);
+    return;
+  }
   for (cudaStream_t stream : batch.streams) wait_for_stream(stream, batch.memory);
   batch.streams.clear();
 }
@@ -125,7 +143,7 @@ ncclResult_t put_into_streams(std::vector<Call> calls) {
   Batches batches = by_communicator(std::move(calls));
   for (const auto& batch : batches) {
     merge_messages(batch->calls);
-    collect_streams(*batch);
+    collect_streams(*batch, batches.size() == 1 && batch->comm->options().blocking);
   }
   const auto blocking = std::ranges::stable_partition(
       batches, [](const auto& batch) { return !batch->comm->options().blocking; });

@@ -39,6 +39,11 @@ bool is_device_memory(const void* address) {
   return on_device(address);
 }
 
+int device_with(const void* memory) {
+  const auto where = find_device_buffer(memory);
+  return where ? where->place.device : -1;
+}
+
 bool is_default_stream(void* stream) {
   return reinterpret_cast<std::uintptr_t>(stream) <= 2;
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // An audit library of the dynamic loader (LD_AUDIT, see rtld-audit(7)): a program that asks for
-// libnccl.so.2 gets Capstan's, which lies beside this library, whatever folders the program names.
-// Where CAPSTAN_CUDA_DEVICES is set, libcudart.so.12 and .13 are the stand-in's, too. Programs that
-// it starts inherit nothing: the library takes itself out of LD_AUDIT. It lives in a world of its
-// own beside the program and uses nothing but the C library.
+// libnccl.so.2 or librccl.so.1 gets Capstan's, which lies beside this library, whatever folders the
+// program names. Where CAPSTAN_CUDA_DEVICES is set, libcudart.so.12 and .13 are the stand-in's,
+// too. Programs that it starts inherit nothing: the library takes itself out of LD_AUDIT. It lives
+// in a world of its own beside the program and uses nothing but the C library.
 
 #include <dlfcn.h>
 #include <link.h>
@@ -65,7 +65,7 @@ const char* base_name(const char* path) {
 }
 
 bool is_replaced(const char* name) {
-  if (std::strcmp(name, "libnccl.so.2") == 0) return true;
+  if (std::strcmp(name, "libnccl.so.2") == 0 || std::strcmp(name, "librccl.so.1") == 0) return true;
   return std::getenv("CAPSTAN_CUDA_DEVICES") &&
          (std::strcmp(name, "libcudart.so.12") == 0 || std::strcmp(name, "libcudart.so.13") == 0);
 }

@@ -42,7 +42,7 @@ class OnDevice {
   }
 };
 
-/// A stream of device 0, and kernels in it.
+/// A stream of device 0, or a default one of any, and kernels in it.
 class Stream {
  public:
   Stream() {
@@ -51,7 +51,7 @@ class Stream {
     driver_function<int(void**, unsigned)>("cuStreamCreate")(&made, 1);
     handle_ = static_cast<cudaStream_t>(made);
   }
-  explicit Stream(cudaStream_t handle) : handle_(handle) {}
+  explicit Stream(cudaStream_t handle, int device = 0) : handle_(handle), device_(device) {}
   cudaStream_t get() const { return handle_; }
 
   void launch(std::function<void()> body) const {
@@ -70,10 +70,11 @@ class Stream {
 
  private:
   void* actual() const {
-    const OnDevice here{0};
+    const OnDevice here{device_};
     return driver_function<void*(void*)>("fake_stream")(handle_);
   }
   cudaStream_t handle_ = nullptr;
+  int device_ = 0;
 };
 
 /// A kernel that waits until the program lets it continue: a minute at most.

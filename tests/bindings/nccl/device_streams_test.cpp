@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <barrier>
 #include <chrono>
 #include <cstdint>
@@ -123,7 +124,52 @@ TEST_P(NcclOnDevices, MessagesOfAGroupAreOneExchangeInAllItsStreams) {
   });
 }
 
-/// A kernel in a default stream is awaited, and the call has ended when it returns.
+/// The device of the thread is current when the communicator is made, as NCCL wants it.
+TEST_P(NcclOnDevices, CallsAreInDefaultStreamsOfDevicesThatRanksDoNotShare) {
+  constexpr int ranks = 2;
+  ncclUniqueId id;
+  OK(ncclGetUniqueId(&id));
+  std::vector<std::jthread> threads;
+  for (int rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, rank] {
+      const OnDevice here{rank};
+      ncclComm_t comm = nullptr;
+      OK(ncclCommInitRank(&comm, ranks, id, rank));
+      for (cudaStream_t handle : {cudaStream_t{}, legacy_stream, thread_stream}) {
+        const Array data{1, n, rank == 0 ? Where::device : Where::pool};
+        const Stream stream{handle, rank};
+        sum_in(stream, data, data, comm);
+        stream.wait();
+        Gate gate;
+        gate.hold(stream);
+        sum_in(stream, data, data, comm);  // returns while the stream waits
+        EXPECT_TRUE(data.is(2));
+        gate.open();
+        stream.wait();
+        EXPECT_TRUE(data.is(4));
+      }
+      OK(ncclCommDestroy(comm));
+    });
+}
+
+TEST_P(NcclOnDevices, ACallOfNothingReturnsWhileItsStreamWaits) {
+  on_ranks([](ncclComm_t comm, int) {
+    const Array data{1};
+    const Stream stream;
+    std::atomic<bool> passed = false;
+    Gate gate;
+    gate.hold(stream);
+    stream.launch([&] { passed = true; });
+    OK(ncclAllReduce(data.get(), data.get(), 0, ncclFloat, ncclSum, comm, stream.get()));
+    OK(ncclAllGather(nullptr, nullptr, 0, ncclFloat, comm, stream.get()));
+    EXPECT_FALSE(passed);
+    gate.open();
+    stream.wait();
+  });
+}
+
+/// Ranks share a device, and so its default streams. A kernel there is awaited, and the call has
+/// ended when it returns.
 TEST_P(NcclOnDevices, DefaultStreamsAreAwaited) {
   on_ranks([](ncclComm_t comm, int rank) {
     const OnDevice here{0};

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 cmake_minimum_required(VERSION 3.25)
-# LIBRARY exports the names of LIST and nothing else, those without p as weak, and has NCCL's soname.
+# LIBRARY exports the names of LIST and of MORE, and nothing else, those without p as weak, and has
+# the name SONAME.
 execute_process(COMMAND ${NM} -D --defined-only ${LIBRARY} OUTPUT_VARIABLE output
                 COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX MATCHALL "[TW] [^ \n]+" exported "${output}")
 file(STRINGS ${LIST} names)
+list(APPEND names ${MORE})
 foreach(name ${names})
   if(name MATCHES "^p")
     list(APPEND expected "T ${name}")
@@ -21,6 +23,6 @@ if(NOT exported STREQUAL expected)
   message(FATAL_ERROR "not in the list: ${extra}\nmissing: ${expected}")
 endif()
 execute_process(COMMAND ${READELF} -d ${LIBRARY} OUTPUT_VARIABLE output COMMAND_ERROR_IS_FATAL ANY)
-if(NOT output MATCHES "soname: \\[libnccl.so.2\\]")
-  message(FATAL_ERROR "the soname is not libnccl.so.2:\n${output}")
+if(NOT output MATCHES "soname: \\[${SONAME}\\]")
+  message(FATAL_ERROR "the soname is not ${SONAME}:\n${output}")
 endif()

@@ -16,6 +16,9 @@ bool has_device_driver();
 /// access. False for page-locked and managed memory, and in a process without a driver.
 bool is_device_memory(const void* address);
 
+/// The device that has such memory, as its vendor numbers devices; -1 for other memory.
+int device_with(const void* memory);
+
 /// Whether this is the handle of a default stream: null, and in CUDA cudaStreamLegacy (1) and
 /// cudaStreamPerThread (2).
 bool is_default_stream(void* stream);
