@@ -43,7 +43,7 @@ if(CAPSTAN_SANITIZE)
   endif()
 endif()
 
-# What no call waits for (CAPSTAN_COLD_OPTIONS) compiles in two thirds of the time with -O1 instead of -O3.
+# Code for which no call waits (CAPSTAN_COLD_OPTIONS) compiles in two thirds of the time with -O1 instead of -O3.
 # Clang with sanitizers takes half of it with -O0, which suits commands and tests as a whole
 # (CAPSTAN_UNHURRIED_OPTIONS), their precompiled headers included.
 set(CAPSTAN_COLD_OPTIONS $<$<CONFIG:Release>:-O1>)
