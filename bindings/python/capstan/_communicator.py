@@ -15,7 +15,7 @@ import threading
 from dataclasses import dataclass
 from typing import Any, Callable, Generator, Iterable, Iterator, TypeVar
 
-from . import _objects
+from . import _classes, _objects
 from ._engine import Communicator, InvalidArgument, Profiler, Work, _init, join, local_world, unique_id
 
 Result = TypeVar("Result")
@@ -66,6 +66,7 @@ def run_local(function: Callable[[Communicator], Result], ranks: int, **settings
     For notebooks and tests. When one rank raises, its communicator is closed, so that the others
     end, and the error is raised here. Ctrl-C aborts the communicators.
     """
+    comms = local_world(ranks, **settings)  # first, as it refuses absurd numbers
     results: list[Any] = [None] * ranks
     errors: list[BaseException] = []
 
@@ -77,7 +78,6 @@ def run_local(function: Callable[[Communicator], Result], ranks: int, **settings
             errors.append(error)
             comm.close()
 
-    comms = local_world(ranks, **settings)
     threads = [threading.Thread(target=run, args=(comm,), name=f"rank {comm.rank}") for comm in comms]
     try:
         for thread in threads:
@@ -140,11 +140,14 @@ def _group(self: Communicator, *, stream: Any = None) -> Iterator[None]:
 
     With a stream of a device the exchange is in its order, and the block ends at once.
     """
-    self._open_group()
+    opened = False
     try:
+        self._open_group()  # Ctrl-C may come as it returns
+        opened = True
         yield
-    except BaseException:
-        self._drop_group()
+    except BaseException as error:
+        if opened or not isinstance(error, InvalidArgument):  # else the group is another's
+            self._drop_group()
         raise
     self._close_group(stream)
 
@@ -192,6 +195,7 @@ def _complete() -> None:
         setattr(Communicator, name, function)
     setattr(Profiler, "_repr_html_", _profiler_as_html)
     setattr(Work, "__await__", _await)
+    _classes.guard()
 
 
 _complete()

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import operator
 import pickle
 from array import array
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Iterator, Sequence
 
 from ._engine import Communicator, InvalidArgument
 
@@ -38,34 +39,58 @@ def _unpacked(data: bytearray, lengths: Sequence[int]) -> list[Any]:
     return objects
 
 
+@contextlib.contextmanager
+def _steps_of(self: Communicator, call: str) -> Iterator[None]:
+    """The steps of a call, which peers go on with: a rank that leaves them early ends the communicator.
+
+    What all ranks refuse alike, wrong arguments, ends nothing.
+    """
+    try:
+        yield
+    except (InvalidArgument, TypeError):
+        raise
+    except BaseException as error:
+        cause = "Ctrl-C" if isinstance(error, KeyboardInterrupt) else type(error).__name__
+        with contextlib.suppress(InvalidArgument):  # it has been closed
+            self.abort(f"{cause} has ended {call}() at rank {self.rank}: make another communicator")
+        raise
+
+
 def bcast(self: Communicator, object: Any = None, root: int = 0) -> Any:
     """The root's object, on every rank."""
     data = bytearray(_packed(object) if self.rank == root else b"")
     length = array("Q", [len(data)])
-    self.broadcast(length, root)
-    if self.rank != root:
-        data = bytearray(length[0])
-    self.broadcast(data, root)
+    with _steps_of(self, "bcast"):
+        self.broadcast(length, root)
+        if self.rank != root:
+            data = bytearray(length[0])
+        self.broadcast(data, root)
     return object if self.rank == root else pickle.loads(data)
+
+
+def _objects_of_all(self: Communicator, object: Any, call: str) -> list[Any]:
+    data = _packed(object)
+    lengths = _lengths(self.size)
+    with _steps_of(self, call):
+        self.all_gather(array("Q", [len(data)]), out=lengths)
+        everything = bytearray(sum(lengths))
+        self.all_gather(data, out=everything, counts=list(lengths))
+    return _unpacked(everything, lengths)
 
 
 def allgather(self: Communicator, object: Any) -> list[Any]:
     """The objects of all ranks, in their order, on every rank."""
-    data = _packed(object)
-    lengths = _lengths(self.size)
-    self.all_gather(array("Q", [len(data)]), out=lengths)
-    everything = bytearray(sum(lengths))
-    self.all_gather(data, out=everything, counts=list(lengths))
-    return _unpacked(everything, lengths)
+    return _objects_of_all(self, object, "allgather")
 
 
 def gather_object(self: Communicator, object: Any, root: int = 0) -> list[Any] | None:
     """As allgather, at the root only; others get None."""
     data = _packed(object)
     lengths = _lengths(self.size)
-    self.all_gather(array("Q", [len(data)]), out=lengths)
-    everything = bytearray(sum(lengths)) if self.rank == root else None
-    self.gather(data, root, out=everything, counts=list(lengths))
+    with _steps_of(self, "gather_object"):
+        self.all_gather(array("Q", [len(data)]), out=lengths)
+        everything = bytearray(sum(lengths)) if self.rank == root else None
+        self.gather(data, root, out=everything, counts=list(lengths))
     return None if everything is None else _unpacked(everything, lengths)
 
 
@@ -76,9 +101,10 @@ def scatter_object(self: Communicator, objects: Sequence[Any] | None = None, roo
     if self.rank == root:
         parts = _parts(self, "scatter_object", objects)
         lengths = array("Q", map(len, parts))
-    self.broadcast(lengths, root)
-    data = bytearray(lengths[self.rank])
-    self.scatter(b"".join(parts) if parts else None, root, out=data, counts=list(lengths))
+    with _steps_of(self, "scatter_object"):
+        self.broadcast(lengths, root)
+        data = bytearray(lengths[self.rank])
+        self.scatter(b"".join(parts) if parts else None, root, out=data, counts=list(lengths))
     return pickle.loads(data)
 
 
@@ -86,11 +112,12 @@ def alltoall(self: Communicator, objects: Sequence[Any]) -> list[Any]:
     """Element i of the sequence goes to rank i; element i of the result comes from rank i."""
     parts = _parts(self, "alltoall", objects)
     sent, received = array("Q", map(len, parts)), _lengths(self.size)
-    self.all_to_all(sent, out=received)
-    everything = bytearray(sum(received))
-    self.all_to_all(
-        b"".join(parts), out=everything, send_counts=list(sent), receive_counts=list(received)
-    )
+    with _steps_of(self, "alltoall"):
+        self.all_to_all(sent, out=received)
+        everything = bytearray(sum(received))
+        self.all_to_all(
+            b"".join(parts), out=everything, send_counts=list(sent), receive_counts=list(received)
+        )
     return _unpacked(everything, received)
 
 
@@ -104,7 +131,7 @@ def allreduce(
     function = op if callable(op) else _OPERATIONS.get(op)
     if function is None:
         raise InvalidArgument(f"there is no operation '{op}' of objects; there are {' '.join(_OPERATIONS)}")
-    return functools.reduce(function, allgather(self, object))
+    return functools.reduce(function, _objects_of_all(self, object, "allreduce"))
 
 
 def send_object(self: Communicator, object: Any, to: int, tag: int = 0) -> None:

@@ -15,6 +15,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "classes.hpp"
 #include "errors.hpp"
 
 namespace capstan::python {
@@ -89,7 +90,9 @@ T from(PyObject* argument, const Signature& signature, std::size_t index) {
 template <class Self>
 Self& self_of(PyObject* object) {
   auto* const instance = reinterpret_cast<py::detail::instance*>(object);
-  return *static_cast<Self*>(instance->get_value_and_holder().value_ptr());
+  auto* const self = static_cast<Self*>(instance->get_value_and_holder().value_ptr());
+  if (!self) throw_uninitialised();
+  return *self;
 }
 
 }  // namespace detail

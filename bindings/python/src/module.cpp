@@ -5,6 +5,7 @@
 #include "module.hpp"
 
 #include "capstan/version.hpp"
+#include "classes.hpp"
 
 PYBIND11_MODULE(_engine, module) {
   module.doc() = "Collectives and messages between the ranks of a program.";
@@ -16,5 +17,6 @@ PYBIND11_MODULE(_engine, module) {
   capstan::python::bind_profiler(module);
   capstan::python::bind_communicator(module);
   capstan::python::bind_lightgbm(module);
+  capstan::python::guard_classes(module);
   module.attr("__version__") = std::string{capstan::version()};
 }

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import capstan as cs
+from capstan import _objects
 
 FOR_EVER = {"timeout": 3600, "join_timeout": 3600}
 
@@ -163,6 +164,100 @@ def test_other_ranks_hear_of_a_group_that_ctrl_c_has_ended():
     for comm in (second, first):
         with pytest.raises(cs.Aborted, match=r"Ctrl-C has ended split\(\) at rank 0"):
             comm.barrier()
+
+
+# Calls of several steps: rank 0 leaves between two of them, and peers would wait in the next one.
+OBJECTS = {
+    "allgather": lambda c: c.allgather(c.rank),
+    "allreduce": lambda c: c.allreduce(c.rank),
+    "alltoall": lambda c: c.alltoall([1, 2]),
+    "bcast": lambda c: c.bcast("object", root=1),
+    "gather_object": lambda c: c.gather_object(c.rank, root=1),
+    "scatter_object": lambda c: c.scatter_object([1, 2], root=1),
+}
+STEPS = ("all_gather", "all_to_all", "broadcast", "gather", "probe", "recv", "scatter", "send")
+
+
+def stop_after(count, error, monkeypatch):
+    """Raises in the main thread, as a handler of a signal does, when so many steps have been made."""
+    made = []
+    for step in STEPS:
+        def counted(comm, *arguments, original=getattr(cs.Communicator, step), **named):
+            found = original(comm, *arguments, **named)
+            if threading.current_thread() is threading.main_thread():
+                made.append(original)
+                if len(made) == count:
+                    raise error
+            return found
+
+        monkeypatch.setattr(cs.Communicator, step, counted)
+    return made
+
+
+class Alarm(Exception):
+    """Raised by a program's own handler."""
+
+
+@pytest.mark.parametrize("error, cause", [(KeyboardInterrupt(), "Ctrl-C"), (Alarm(), "Alarm"), (MemoryError(), "MemoryError")])
+@pytest.mark.parametrize("name", OBJECTS)
+def test_a_rank_that_leaves_between_steps_ends_the_call_on_all(name, error, cause, monkeypatch):
+    ended = queue.SimpleQueue()
+
+    def peer(comm):
+        try:
+            OBJECTS[name](comm)
+            comm.barrier()
+        except cs.Error as caught:
+            ended.put(caught)
+
+    first, second = cs.local_world(2, timeout=20)
+    stop_after(1, error, monkeypatch)
+    thread = threading.Thread(target=peer, args=[second])
+    thread.start()
+    with pytest.raises(type(error)):
+        OBJECTS[name](first)
+    thread.join(60)
+    caught = ended.get(timeout=60)
+    assert isinstance(caught, cs.Aborted) and f"{cause} has ended {name}() at rank 0" in str(caught), caught
+
+
+def test_the_table_has_every_call_of_several_steps(monkeypatch):
+    made = stop_after(0, None, monkeypatch)
+    several = set()
+    for name, call in _objects.METHODS.items():
+        with cs.local_world(1)[0] as alone:
+            arguments = {"send_object": (0, 0), "recv_object": (), "alltoall": ([0],), "scatter_object": ([0],)}.get(name, (0,))
+            if name == "recv_object":
+                threading.Thread(target=alone.send_object, args=[0, 0]).start()
+            if name != "send_object":
+                made.clear()
+                call(alone, *arguments)
+                several |= {name} if len(made) > 1 else set()
+    assert several - {"recv_object"} == set(OBJECTS)  # whose message stays, for the next one
+
+
+def test_wrong_arguments_of_objects_end_nothing():
+    first, _ = cs.local_world(2, **FOR_EVER)
+    for wrong in (lambda: first.bcast(1, root=5), lambda: first.bcast(1, root="no"), lambda: first.alltoall([1])):
+        with pytest.raises((cs.InvalidArgument, TypeError)):
+            wrong()
+        assert first.async_error() is None
+
+
+def test_a_group_that_ctrl_c_has_ended_as_it_began_is_closed(monkeypatch):
+    with cs.local_world(1)[0] as alone:
+        original = cs.Communicator._open_group
+
+        def interrupted_group(comm):
+            original(comm)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(cs.Communicator, "_open_group", interrupted_group)
+        with pytest.raises(KeyboardInterrupt), alone.group():
+            pass
+        monkeypatch.undo()
+        with alone.group():
+            pass
 
 
 def test_ctrl_c_ends_all_ranks_of_run_local():
