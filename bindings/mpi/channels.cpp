@@ -15,6 +15,15 @@ Communicator* joined_world = nullptr;
 
 using Held = std::shared_ptr<Channel>;
 
+/// The communicator that this thread has looked up last, where it is found without a call.
+struct Found {
+  std::uint64_t generation;
+  MPI_Comm comm;
+  Channel* channel;
+};
+__attribute__((tls_model("initial-exec"))) thread_local constinit Found last_found{
+    ~std::uint64_t{0}, MPI_Comm{}, nullptr};
+
 }  // namespace
 
 std::atomic<std::uint64_t> Channels::generation_ = 0;
@@ -113,17 +122,12 @@ std::unique_ptr<Channels> Channels::open(const Options& options) {
   return channels;
 }
 
-std::shared_ptr<Channel> Channels::find(MPI_Comm comm) {
-  thread_local struct {
-    std::uint64_t generation = ~std::uint64_t{0};
-    MPI_Comm comm{};
-    Held channel;
-  } last;
+Channel* Channels::find(MPI_Comm comm) {
   const std::uint64_t now = generation();
-  if (last.generation == now && last.comm == comm) return last.channel;
+  if (last_found.generation == now && last_found.comm == comm) return last_found.channel;
   if (comm == MPI_COMM_WORLD && world_) {
-    last = {now, comm, world_};
-    return world_;
+    last_found = {now, comm, world_.get()};
+    return world_.get();
   }
   Held* known = nullptr;
   int found = 0;
@@ -135,8 +139,8 @@ std::shared_ptr<Channel> Channels::find(MPI_Comm comm) {
     known = new Held{std::make_shared<Channel>(comm)};
     require(calls.Comm_set_attr(comm, keyval_, known));
   }
-  last = {now, comm, *known};
-  return *known;
+  last_found = {now, comm, known->get()};
+  return known->get();
 }
 
 /// MPI calls this when a communicator is freed.

@@ -17,7 +17,7 @@ namespace capstan::mpi {
 /// The counterpart of a communicator of MPI: a group over the links of the world, which the first
 /// blocking collective forms, as all ranks come to it. What comes before that is MPI's: a call that
 /// must not wait cannot form one.
-class Channel {
+class Channel : public std::enable_shared_from_this<Channel> {
  public:
   explicit Channel(MPI_Comm comm);
   /// The channel of the world, which has been joined.
@@ -65,8 +65,9 @@ class Channels {
   /// mean another communicator now.
   static std::uint64_t generation() { return generation_.load(std::memory_order_acquire); }
 
-  /// Null for an error of MPI.
-  std::shared_ptr<Channel> find(MPI_Comm comm);
+  /// Null for an error of MPI. It lasts until MPI frees the communicator, which no program does
+  /// during a call; what takes longer than a call shares it.
+  Channel* find(MPI_Comm comm);
   /// Ends a group once all of its ranks have done so.
   void retire(Channel& channel);
   /// Whether the world can no longer be used, as a rank has gone.

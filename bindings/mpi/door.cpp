@@ -95,7 +95,7 @@ Decision Door::decide(const Arguments& a, bool may_wait) {
   if (!options.serves(a.kind)) return passed(Reason::switched_off);
   if (a.comm == MPI_COMM_NULL) return passed(Reason::arguments);
   const std::uint64_t generation = Channels::generation();
-  std::shared_ptr<Channel> channel = channels->find(a.comm);
+  Channel* const channel = channels->find(a.comm);
   if (!channel) return passed(Reason::arguments);
   if (const auto refusal = channel->refusal()) {
     last_refused_ = {generation, a.comm};
@@ -107,7 +107,7 @@ Decision Door::decide(const Arguments& a, bool may_wait) {
   if (reduces(a.kind) && !reduction) return passed(Reason::operation);
   if (!channel->is_formed() && !may_wait) return passed(Reason::not_formed);
   if (!channel->is_formed() && !channel->form()) return passed(Reason::no_group);
-  return Decision{Served{std::move(channel), reduction}, {}};
+  return Decision{Served{channel, reduction}, {}};
 }
 
 void serve_lifecycle(void** served) {

@@ -98,5 +98,10 @@ inline void require(int code) {
 
 #ifdef OPEN_MPI
 #undef OMPI_PREDEFINED_GLOBAL
-#define OMPI_PREDEFINED_GLOBAL(type, global) static_cast<type>(::capstan::mpi::symbol(#global))
+// Each place looks its object up once: MPI_COMM_NULL and its like stand in the way of every call.
+#define OMPI_PREDEFINED_GLOBAL(type, global)                    \
+  static_cast<type>([] {                                        \
+    static void* const found = ::capstan::mpi::symbol(#global); \
+    return found;                                               \
+  }())
 #endif

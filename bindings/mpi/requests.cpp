@@ -167,7 +167,8 @@ int free_request(MPI_Request* request) {
 
 int start_in_background(const Served& served, const Arguments& arguments, MPI_Request* request) {
   try {
-    const PendingPointer pending = launch(served.channel, arguments, served.reduction);
+    const PendingPointer pending =
+        launch(served.channel->shared_from_this(), arguments, served.reduction);
     require(calls.Grequest_start(&query, &release, &refuse_to_cancel, new PendingPointer{pending},
                                  &pending->request));
     *request = pending->request;

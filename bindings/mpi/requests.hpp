@@ -9,7 +9,7 @@ namespace capstan::mpi {
 
 /// A call that is served: on which channel, and how it reduces.
 struct Served {
-  std::shared_ptr<Channel> channel;
+  Channel* channel;
   const Reduction* reduction = nullptr;
 };
 
