@@ -71,7 +71,8 @@ Cuda find() {
                            auto*& function, const char* name) {
     look_up_in(library, function, (prefix + name).c_str());
   };
-  Cuda found{.is_amd = runtime != &runtimes[0]};
+  Cuda found{};
+  found.is_amd = runtime != &runtimes[0];
   look_up(found.get_device, "GetDevice");
   look_up(found.stream_synchronize, "StreamSynchronize");
   look_up(found.event_create, "EventCreateWithFlags");
