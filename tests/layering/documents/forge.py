@@ -12,7 +12,7 @@ from blocks import ROOT, Block
 
 
 def workflow_commands(text: str, document: str) -> Iterator[Block]:
-    """What follows `run:`, once for each choice of the values of a matrix."""
+    """The commands behind `run:`, once for each choice of the values of a matrix."""
     lists = dict(re.findall(r"(?m)^ +([\w-]+): \[([^\]]*)\]", text))
     lines = text.split("\n")
     for number, line in enumerate(lines, start=1):
@@ -34,7 +34,7 @@ def workflow_commands(text: str, document: str) -> Iterator[Block]:
 
 
 def dockerfile_commands(text: str, document: str) -> Iterator[Block]:
-    """What follows RUN, whose working directory has the repository."""
+    """The commands behind RUN, whose working directory has the repository."""
     for match in re.finditer(r"(?m)^RUN ((?:.*\\\n)*.*)$", text):
         command = re.sub(r"--mount=\S+", "", match[1]).replace("/capstan/scripts/", "scripts/")
         yield Block(document, text[: match.start()].count("\n") + 1, "sh", command.strip().lstrip("\\\n ") + "\n")
