@@ -18,6 +18,7 @@ from ._algorithms import Algorithm, algorithm
 from ._communicator import Explanation, init, run_local
 from ._engine import (
     Aborted,
+    Accumulator,
     AlgorithmRefused,
     BootstrapError,
     Cancelled,
@@ -57,6 +58,7 @@ from ._engine import (
 
 __all__ = [
     "Aborted",
+    "Accumulator",
     "Algorithm",
     "AlgorithmRefused",
     "BootstrapError",

@@ -16,6 +16,7 @@ PYBIND11_MODULE(_engine, module) {
   capstan::python::bind_persistent(module);
   capstan::python::bind_profiler(module);
   capstan::python::bind_communicator(module);
+  capstan::python::bind_accumulator(module);
   capstan::python::bind_lightgbm(module);
   capstan::python::guard_classes(module);
   module.attr("__version__") = std::string{capstan::version()};

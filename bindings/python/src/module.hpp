@@ -7,6 +7,7 @@
 namespace capstan::python {
 
 // Each adds its classes and functions to the module capstan._engine.
+void bind_accumulator(pybind11::module_& module);
 void bind_errors(pybind11::module_& module);
 void bind_algorithms(pybind11::module_& module);
 void bind_arrays(pybind11::module_& module);

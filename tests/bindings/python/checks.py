@@ -340,6 +340,22 @@ def groups(comm: cs.Communicator) -> None:
         assert first.rank_of(0) == 0
 
 
+def accumulators(comm: cs.Communicator) -> None:
+    """The same bits, whichever rank adds what."""
+    rows = [np.float32(3) ** np.arange(-40, 40, dtype=np.float32) * (-1) ** row / (row + 1) for row in range(12)]
+    alone = cs.Accumulator(rows[0])
+    for row in rows:
+        alone.add(row)
+    spread = cs.Accumulator(rows[0])
+    for row in rows[comm.rank :: comm.size]:
+        spread.add(row)
+    assert spread.count == 80 and spread.dtype == "f32"
+    total = spread.all_reduce(comm).result(np.empty_like(rows[0]))
+    assert total.tobytes() == alone.result(np.empty_like(rows[0])).tobytes()
+    spread.reset()
+    assert not spread.result(total).any()
+
+
 def explanations(comm: cs.Communicator) -> None:
     found = comm.explain("all_reduce", bytes=1 << 20)
     assert found.algorithm and found.algorithm in found.text and repr(found) == found.text
@@ -356,6 +372,7 @@ CHECKS: list[Check] = [
     scatters,
     all_to_all,
     scans,
+    accumulators,
     fused,
     kinds_of_arrays,
     shared_memory,
