@@ -7,8 +7,9 @@ from typing import Any
 
 from . import _engine
 
-# Objects come from these calls. Profiler has a constructor of its own.
+# Objects come from these calls.
 MADE_BY: dict[type, str] = {
+    _engine.Accumulator: "Accumulator(like)",
     _engine.Communicator: "init(), join() or local_world(), and split() of one that exists",
     _engine.MessageInfo: "recv() and probe()",
     _engine.Operation: "operation() and scaled_sum()",
@@ -22,6 +23,8 @@ MADE_BY: dict[type, str] = {
     _engine._SharedMemory: "Communicator.allocate()",
     _engine._Typed: "typed()",
 }
+
+WITH_A_CONSTRUCTOR = (_engine.Accumulator, _engine.Profiler)
 
 
 def _refuse_calls(kind: type, *_: Any, **__: Any) -> Any:
@@ -39,7 +42,7 @@ def _refuse_copies(self: Any, *_: Any) -> Any:
 
 def guard() -> None:
     for kind in MADE_BY:
-        if kind is not _engine.Profiler:
+        if kind not in WITH_A_CONSTRUCTOR:
             setattr(kind, "__new__", staticmethod(_refuse_calls))
         for name in ("__reduce__", "__reduce_ex__"):
             setattr(kind, name, _refuse_copies)

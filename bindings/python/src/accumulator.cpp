@@ -20,13 +20,13 @@ Array dense(Array array, const char* call) {
 }  // namespace
 
 void bind_accumulator(py::module_& module) {
-  py::class_<Accumulator, std::shared_ptr<Accumulator>>(
+  py::class_<Accumulator>(
       module, "Accumulator",
       "Exact sums, rounded once: the bits do not depend on the order of numbers nor on the ranks "
       "that add\nthem (docs/reproducibility.md).")
       .def(py::init([](py::handle like) {
              const Array array = Array::readable(like);
-             return std::make_shared<Accumulator>(array.type(), Elements{array.count()});
+             return std::make_unique<Accumulator>(array.type(), Elements{array.count()});
            }),
            py::arg("like"), "As many numbers as an array has, of its type. They begin as zeros.")
       .def_property_readonly("count", [](const Accumulator& self) { return self.count().value(); })
@@ -34,17 +34,19 @@ void bind_accumulator(py::module_& module) {
           "dtype", [](const Accumulator& self) { return std::string{name_of(self.type())}; })
       .def(
           "add",
-          [](std::shared_ptr<Accumulator> self, py::handle numbers) {
+          [](py::object self, py::handle numbers) {
+            auto& sums = self.cast<Accumulator&>();
             const Array array = dense(Array::readable(numbers), "add");
-            self->add(array.type(), array.data(), Elements{array.count()});
+            sums.add(array.type(), array.data(), Elements{array.count()});
             return self;
           },
           py::arg("array"), "Adds to each sum the element of an array. Returns itself.")
       .def(
           "all_reduce",
-          [](std::shared_ptr<Accumulator> self, Endpoint& comm) {
-            const auto add_up = [self](Communicator& world) {
-              self->all_reduce(world);
+          [](py::object self, Endpoint& comm) {
+            auto& sums = self.cast<Accumulator&>();
+            const auto add_up = [&sums](Communicator& world) {
+              sums.all_reduce(world);
               return 0;
             };
             comm.form("Accumulator.all_reduce()", add_up);
