@@ -58,9 +58,12 @@ std::vector<Partner> Rendezvous::run(Deadline deadline) {
   return partners;
 }
 
-bool Rendezvous::Peer::has_died() const {
-  if (!watch) return is_gone(address.pid);
-  pollfd death{.fd = watch->get(), .events = POLLIN, .revents = 0};
+/// Whether the process has ended. Its sockets close before its pidfd shows that: waits for it. The
+/// number of a process elsewhere may be nobody's here.
+bool Rendezvous::has_died(const Peer& peer) const {
+  if (!peer.watch)
+    return peer.address.shares_pids_with(peers_[self()].address) && is_gone(peer.address.pid);
+  pollfd death{.fd = peer.watch->get(), .events = POLLIN, .revents = 0};
   return ::poll(&death, 1, grace) > 0;
 }
 
@@ -243,7 +246,7 @@ void Rendezvous::on_message(std::size_t rank) {
   if (!incoming) return;
   if (!incoming->closed) return take_offer(rank, std::move(*incoming));
 
-  fail(rank, peer.has_died() ? "has died" : "gave up during start-up: see its own error");
+  fail(rank, has_died(peer) ? "has died" : "gave up during start-up: see its own error");
 }
 
 void Rendezvous::take_offer(std::size_t rank, Conversation::Incoming incoming) {
@@ -306,7 +309,7 @@ std::string Rendezvous::who_is(std::size_t rank) const {
 
 /// Its name is gone from the kernel's table.
 void Rendezvous::fail_as_deaf(std::size_t rank) {
-  fail(rank, peers_[rank].has_died()
+  fail(rank, has_died(peers_[rank])
                  ? "has died"
                  : "no longer listens: its start-up failed, or its transport was destroyed");
 }

@@ -48,9 +48,6 @@ class Rendezvous {
     std::optional<Conversation> conversation;
     Partner partner;
     bool done = false;
-
-    /// Whether the process has ended. Its sockets close before its pidfd shows that: waits for it.
-    bool has_died() const;
   };
   enum class Source { listener, newcomer, conversation, death };
   struct Event {
@@ -84,6 +81,7 @@ class Rendezvous {
   void on_death(std::size_t rank);
   void finish(std::size_t rank);
 
+  bool has_died(const Peer& peer) const;
   [[noreturn]] void fail_as_deaf(std::size_t rank);
   [[noreturn]] void fail(std::size_t rank, std::string reason);
   [[noreturn]] void give_up_at_deadline();
