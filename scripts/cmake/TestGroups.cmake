@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Tests in groups, for the address sanitizer: each start of a program costs it 0.1 s, more than most tests.
+# Tests in groups, for sanitizers: each start of a program costs them 0.1 s, more than most tests.
 
 # The most tests in a group. A long one would be the last to end, on one processor.
 set(_most_in_a_group 8)

@@ -27,8 +27,9 @@ TYPED_TEST(EveryUnit, ForEverIsNotAtOnce) {
   EXPECT_TRUE(Deadline::in(TypeParam::max()).is_never());
   EXPECT_FALSE(Deadline::in(TypeParam::max() / 2).expired());
   using Count = typename TypeParam::rep;
-  if (std::numeric_limits<Count>::has_infinity)
+  if (std::numeric_limits<Count>::has_infinity) {
     EXPECT_TRUE(Deadline::in(TypeParam{std::numeric_limits<Count>::infinity()}).is_never());
+  }
   EXPECT_TRUE(TimeLimit{TypeParam::max()}.deadline().is_never());
   EXPECT_TRUE(TimeLimit{std::optional{TypeParam::max()}}.deadline().is_never());
 }

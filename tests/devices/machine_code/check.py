@@ -6,7 +6,7 @@ registers are not spilled. Ends with 77 where there is nothing to check.
 
   check.py --hip FILE          all images in the bundle that the build has made
   check.py --cuda FOLDER       what nvcc has kept beside its image: PTX, and machine code where nvdisasm is at hand
-  check.py --targets SOURCE    a source of kernels for every AMD machine in limits.py
+  check.py --targets SOURCE    a source of kernels for every machine in limits.py, by --clang and --nvcc
 """
 
 import argparse
@@ -74,7 +74,7 @@ def hip(bundle):
             yield name.split("-")[-1], list(gcn_image(image.name, name.split("-")[-1]))
 
 
-def targets(clang, source):
+def amd_targets(clang, source):
     """Compiled for all machines at once, without what later compilers no longer define."""
     with tempfile.TemporaryDirectory() as folder:
         running = {}
@@ -99,11 +99,27 @@ def cuda(folder):
         yield file.name, list(limits.broken_by_ptxas(file.read_text()))
 
 
+def nvidia_targets(nvcc, source):
+    """Compiled as the build compiles the images."""
+    with tempfile.TemporaryDirectory() as folder:
+        codes = [f"-gencode=arch=compute_{name[3:]},code={name}" for name in limits.most_spilled]
+        made = subprocess.run([nvcc, "-fatbin", "-x", "cu", "-Xptxas", "-v", "--keep", "--keep-dir", folder, *codes, "-std=c++20",
+                               "-O3", "-fmad=false", "--expt-relaxed-constexpr", f"-I{root}", f"-I{root}/core/include",
+                               source, "-o", f"{folder}/image"], stderr=subprocess.PIPE, text=True)
+        if made.returncode != 0:
+            yield "nvcc", [made.stderr]
+            return
+        Path(folder, "ptxas.usage").write_text(made.stderr)
+        yield from cuda(Path(folder))
+
+
 def results(given):
     if given.hip and given.hip.exists() and objdump and readelf and bundler:
         yield from hip(given.hip)
-    if given.targets and objdump and readelf:
-        yield from targets(given.clang, given.targets)
+    if given.targets and given.clang and objdump and readelf:
+        yield from amd_targets(given.clang, given.targets)
+    if given.targets and given.nvcc:
+        yield from nvidia_targets(given.nvcc, given.targets)
     if given.cuda:
         yield from cuda(given.cuda)
 
@@ -113,7 +129,8 @@ def main():
     arguments.add_argument("--hip", type=Path)
     arguments.add_argument("--cuda", type=Path)
     arguments.add_argument("--targets", type=Path)
-    arguments.add_argument("--clang", default="clang++-19")
+    arguments.add_argument("--clang")
+    arguments.add_argument("--nvcc")
     checked, bad = 0, 0
     for name, breaches in results(arguments.parse_args()):
         checked, bad = checked + 1, bad + bool(breaches)
