@@ -94,13 +94,16 @@ CAPSTAN_DEVICE V multiply(V a, V b) {
     return a * b;
   }
 }
+/// The divisor is a number of ranks, so it fits 31 bits. A division of 64 bits takes so many registers that
+/// a block of bytes, 16 to a pack, would not fit a compute unit.
 template <class V>
 CAPSTAN_DEVICE V divide(V v, std::uint32_t divisor) {
   if constexpr (is_complex_v<V>) {
     return {divide(v.re, divisor), divide(v.im, divisor)};
   } else if constexpr (std::is_integral_v<V>) {
-    using Long = std::conditional_t<std::is_signed_v<V>, std::int64_t, std::uint64_t>;
-    return static_cast<V>(Long{v} / Long{divisor});
+    using Word = std::conditional_t<std::is_signed_v<V>, std::int32_t, std::uint32_t>;
+    using Quotient = std::common_type_t<V, Word>;
+    return static_cast<V>(Quotient{v} / static_cast<Quotient>(divisor));
   } else {
     return v / static_cast<V>(divisor);
   }
