@@ -94,8 +94,8 @@ CAPSTAN_DEVICE V multiply(V a, V b) {
     return a * b;
   }
 }
-/// The divisor is a number of ranks, so it fits 31 bits. A division of 64 bits takes so many registers that
-/// a block of bytes, 16 to a pack, would not fit a compute unit.
+/// The divisor is a number of ranks, so it fits 31 bits. A division of 64 bits takes so many
+/// registers that a block of bytes, 16 to a pack, would not fit a compute unit.
 template <class V>
 CAPSTAN_DEVICE V divide(V v, std::uint32_t divisor) {
   if constexpr (is_complex_v<V>) {
