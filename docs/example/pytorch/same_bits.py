@@ -24,7 +24,7 @@ def share_of(rank, ranks, length):
 
 
 def attention(x, layer, rank, ranks):
-    """What the heads of one rank add to the sequence x."""
+    """Returns the share of one rank's heads in what the layer adds to the sequence x."""
     mine = share_of(rank, ranks, WIDTH)
     q, k, v = (
         (x @ layer[name][:, mine]).unflatten(1, (HEADS // ranks, -1)).transpose(0, 1)

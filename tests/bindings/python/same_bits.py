@@ -12,7 +12,7 @@ capstan, hosts, example = sys.argv[1:]
 
 
 def digests(*command):
-    """Of the logits and the weights that a job has printed."""
+    """The digests of the logits and the weights that a job has printed."""
     ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=250)
     if ended.returncode == 77:
         return None
