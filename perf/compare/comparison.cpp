@@ -123,10 +123,10 @@ void Comparison::measure(std::size_t worker) {
     const Answer answer = tell(worker, Order::Kind::time, entry.calls);
     entry.active = !answer.failed;
     if (entry.active)
-      entry.seconds.push_back(answer.seconds / entry.calls), entry.explanation = answer.text;
+      entry.seconds.push_back(answer.seconds / entry.calls), entry.explanation = answer.text,
+          entry.waited.push_back(answer.waited);
     // Other programs may have come to need the cores: then each call waits for one.
     if (answer.seconds > 4 * turn()) entry.calls = calls_in_turn(answer.seconds / entry.calls);
-    entry.waited = std::max(entry.waited, answer.waited);
   }
   if (alone_ && entry.active && coordinator_.spec(worker).peer_name != bound_name)
     measure_alone(worker);
@@ -287,12 +287,15 @@ void Comparison::add_peer(CellResult& cell, const WorkerSpec& spec, const Entry&
   add_if_better(cell.peers_alone, cell.ways_alone.back());
 }
 
-/// The work of other programs is not known, as workers take turns.
+/// The work of other programs is not known, as workers take turns. A round in which a rank waited is
+/// no more than an outlier of a median, so most rounds decide.
 MachineState Comparison::state() const {
   MachineState state{.load = read_machine().load, .others = -1};
   state.processors = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
   state.shares_cores = ranks_ > state.processors;
-  for (const Entry& entry : entries_) state.waited = std::max(state.waited, entry.waited);
+  for (const Entry& entry : entries_)
+    if (!entry.waited.empty())
+      state.waited = std::max(state.waited, Statistics{entry.waited}.median());
   return state;
 }
 

@@ -33,9 +33,9 @@ class Comparison {
     std::uint32_t calls = 1;
     double turn = 0;  ///< seconds of its part of a round
     std::uint64_t wrong = 0;
-    double waited = 0;  ///< the greatest share of its time in which a rank waited for its core
     std::string explanation{};
     std::vector<double> seconds{}, alone{};  ///< of a call, by round
+    std::vector<double> waited{};  ///< by round: the share of time that a rank waited for its core
     std::optional<worker_protocol::CallTimes> single{};
   };
   std::size_t own_worker() const;

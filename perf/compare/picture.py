@@ -16,6 +16,7 @@ NAMES = {"intelmpi": "Intel MPI", "openmpi5": "Open MPI 5", "mpich5": "MPICH 5",
          "gloo": "Gloo", "ucc": "UCC", "oneccl": "oneCCL"}
 COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#8c6d1f", "#666666", "#000000"]
 WIDTH, LEFT, TOP, HEIGHT, GAP, BELOW = 880, 44, 62, 190, 16, 62
+MOST_IN_A_ROW, ROW = 4, HEIGHT + 56
 LOWEST, HIGHEST = 0.5, 32.0
 
 
@@ -58,6 +59,16 @@ def curve(cells, peer, colour, places):
                f"<title>{ratio:.2f} times Capstan's {p['median_us'] / ratio:.2f} us</title></circle>")
 
 
+def panel(cells, peers, left, width, title):
+    sizes = sorted({c["bytes"] for c in cells})
+    places = {size: left + width * (i + 0.5) / len(sizes) for i, size in enumerate(sizes)}
+    yield from grid(left, width, title)
+    for peer, colour in zip(peers, COLOURS):
+        yield from curve(cells, peer, colour, places)
+    for size in sizes:
+        yield text(places[size], TOP + HEIGHT + 14, size_text(size), style=' font-size="10"')
+
+
 def caption(results):
     cells, origin = results["cells"], results["origin"]
     lost = sum(c["ratio"] < 1 for c in cells if "ratio" in c)
@@ -74,29 +85,28 @@ def picture(results):
     cells = results["cells"]
     collectives = list(dict.fromkeys(c["collective"] for c in cells))
     peers = [p for p in NAMES if any(p in c["peers"] for c in cells)]
-    width = (WIDTH - LEFT - GAP * len(collectives)) / len(collectives)
-    yield (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {TOP + HEIGHT + BELOW}" '
+    rows = -(-len(collectives) // MOST_IN_A_ROW)
+    columns = -(-len(collectives) // rows)
+    width = (WIDTH - LEFT - GAP * columns) / columns
+    lowest = TOP + HEIGHT + ROW * (rows - 1)
+    yield (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {lowest + BELOW}" '
            'font-family="system-ui, sans-serif" font-size="12" fill="#1c1c1c">')
-    yield f'<rect width="{WIDTH}" height="{TOP + HEIGHT + BELOW}" fill="#ffffff"/>'
+    yield f'<rect width="{WIDTH}" height="{lowest + BELOW}" fill="#ffffff"/>'
     yield text(LEFT, 18, "Time of a library over Capstan's: above 1 Capstan is faster", "start", ' font-size="14"')
     x = WIDTH - GAP
     for peer, colour in reversed(list(zip(peers, COLOURS))):
         yield text(x, 18, NAMES[peer], "end", f' fill="{colour}" font-weight="bold"')
         x -= 7.5 * len(NAMES[peer]) + 16
-    for i in range(int(math.log2(HIGHEST / LOWEST)) + 1):
-        yield text(LEFT - 6, height_of(LOWEST * 2**i) + 4, f"{LOWEST * 2 ** i:g}", "end")
-    for number, collective in enumerate(collectives):
-        mine = [c for c in cells if c["collective"] == collective]
-        left = LEFT + number * (width + GAP)
-        sizes = sorted({c["bytes"] for c in mine})
-        places = {size: left + width * (i + 0.5) / len(sizes) for i, size in enumerate(sizes)}
-        yield from grid(left, width, collective)
-        for peer, colour in zip(peers, COLOURS):
-            yield from curve(mine, peer, colour, places)
-        for size in sizes:
-            yield text(places[size], TOP + HEIGHT + 14, size_text(size), style=' font-size="10"')
+    for row in range(rows):
+        yield f'<g transform="translate(0 {ROW * row})">'
+        for i in range(int(math.log2(HIGHEST / LOWEST)) + 1):
+            yield text(LEFT - 6, height_of(LOWEST * 2**i) + 4, f"{LOWEST * 2 ** i:g}", "end")
+        for column, collective in enumerate(collectives[row * columns:(row + 1) * columns]):
+            mine = [c for c in cells if c["collective"] == collective]
+            yield from panel(mine, peers, LEFT + column * (width + GAP), width, collective)
+        yield "</g>"
     for number, line in enumerate(caption(results)):
-        yield text(LEFT, TOP + HEIGHT + 36 + 16 * number, line, "start", ' font-size="11" fill="#555555"')
+        yield text(LEFT, lowest + 36 + 16 * number, line, "start", ' font-size="11" fill="#555555"')
     yield "</svg>"
 
 

@@ -124,13 +124,6 @@ class Worker {
   }
 
   void obey(std::uint64_t number, const Order& order, Answer& answer) {
-    const MachineReading before = read_machine();
-    carry_out(number, order, answer);
-    const MachineStretch stretch{before, read_machine()};
-    answer.waited = MachineState::of(std::span{&stretch, 1}).waited;
-  }
-
-  void carry_out(std::uint64_t number, const Order& order, Answer& answer) {
     switch (order.kind) {
       case Order::Kind::prepare:
         return prepare(order);
@@ -138,7 +131,7 @@ class Worker {
         answer.wrong = check();
         return;
       case Order::Kind::time:
-        answer.seconds = time(order.parts > 0 ? parts_ : call_, order.calls);
+        time(order.parts > 0 ? parts_ : call_, order.calls, answer);
         worker_protocol::write(answer, library_->explanation());
         return;
       case Order::Kind::time_alone:
@@ -222,13 +215,19 @@ class Worker {
     return data.count_wrong(output(), library_->rank());
   }
 
-  /// Seconds of all calls, after a warm-up that refills caches and wakes connections.
-  double time(const Library::Call& call, std::uint64_t calls) {
+  /// Seconds of all calls, after a warm-up that refills caches and wakes connections. Ranks wait for
+  /// their cores, too, where libraries hand over to each other: only what they wait in the calls
+  /// counts.
+  void time(const Library::Call& call, std::uint64_t calls, Answer& answer) {
+    using Clock = std::chrono::steady_clock;
     for (std::uint64_t i = 0; i < 1 + calls / 8; ++i) call();
+    const MachineReading before = read_machine();
     library_->barrier();
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = Clock::now();
     for (std::uint64_t i = 0; i < calls; ++i) call();
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    answer.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    const MachineStretch stretch{before, read_machine()};
+    answer.waited = MachineState::of(std::span{&stretch, 1}).waited;
   }
 
   /// Seconds of a call that is alone. Rank 0 says when the first one begins.
