@@ -23,6 +23,10 @@ struct Guarantees {
   /// All ranks of an all_reduce get the same sums, so that results that are rounded have the same
   /// bits on all of them.
   bool same_sums = true;
+  /// Each sum adds the contributions one after the other, in the order of ranks, in one reduction
+  /// or in several: the bits of rank_ordered_sum where partial sums are kept in the elements' own
+  /// type.
+  bool left_fold = false;
   /// Each sum is one reduction of all contributions in the order of ranks, so that its result is
   /// bitwise reproducible by every algorithm that promises it.
   bool rank_ordered_sum = false;

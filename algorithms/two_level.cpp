@@ -17,6 +17,16 @@ std::vector<Rank> column_of(const Hosts& hosts, Rank self) {
 
 }  // namespace
 
+std::vector<Span> landings(ScheduleBuilder& s, const Group& group, Elements length) {
+  std::vector<Span> spans;
+  for (int i = 0; i < group.size(); ++i) spans.push_back(s.scratch(length));
+  return spans;
+}
+
+void wait_for_others(ScheduleBuilder& s, const Group& group) {
+  for (int d = 1; d < group.size(); ++d) s.wait(group.right(d));
+}
+
 Grid::Grid(const Group& group) : Grid(group, group.hosts()) {}
 
 Grid::Grid(const Group& group, const Hosts& hosts)

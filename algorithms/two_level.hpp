@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "capstan/group.hpp"
+#include "capstan/schedule.hpp"
 
 namespace capstan {
 
@@ -24,6 +25,10 @@ class Grid {
 
   Group row_, column_;
 };
+
+/// One landing for each member of a group, all of them equally long.
+std::vector<Span> landings(ScheduleBuilder& s, const Group& group, Elements length);
+void wait_for_others(ScheduleBuilder& s, const Group& group);
 
 /// A group as hosts, each with a leader: its first rank, or the one that is asked for.
 class Leaders {

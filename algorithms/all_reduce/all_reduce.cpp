@@ -14,11 +14,12 @@ namespace {
         {.synchronizes = true,                                                      \
          .bounded_skew = true,                                                      \
          .ordered = order >= in_order,                                              \
+         .left_fold = order >= left_fold,                                           \
          .rank_ordered_sum = order == rank_ordered_sum},                            \
         sends __VA_OPT__(, ) __VA_ARGS__                                            \
   }
 
-constexpr int any_order = 0, in_order = 1, rank_ordered_sum = 2;
+constexpr int any_order = 0, in_order = 1, left_fold = 2, rank_ordered_sum = 3;
 
 // The selector takes the first of two algorithms that promise the same.
 const std::array list{
@@ -43,6 +44,12 @@ const std::array list{
                        Requires::uniform_hosts),
     CAPSTAN_ALL_REDUCE(leaders, 4096, any_order, Traffic::partials,
                        "to one rank of each host, which exchange sums", Requires::several_hosts),
+    CAPSTAN_ALL_REDUCE(ordered_two_level, all_pairs, left_fold, Traffic::partials,
+                       "within hosts, then from host to host and back by all their ranks at once",
+                       Requires::uniform_hosts),
+    CAPSTAN_ALL_REDUCE(ordered_leaders, all_pairs, rank_ordered_sum, Traffic::partials,
+                       "to one rank of each host, which exchange what all ranks gave",
+                       Requires::several_hosts),
 };
 
 #undef CAPSTAN_ALL_REDUCE

@@ -19,5 +19,7 @@ Schedule flat_all_reduce(const Group& group, Elements count);
 Schedule direct_all_reduce(const Group& group, Elements count);
 Schedule two_level_all_reduce(const Group& group, Elements count);
 Schedule leaders_all_reduce(const Group& group, Elements count);
+Schedule ordered_two_level_all_reduce(const Group& group, Elements count);
+Schedule ordered_leaders_all_reduce(const Group& group, Elements count);
 
 }  // namespace capstan

@@ -22,20 +22,6 @@
 #include "algorithms/all_reduce/all_reduce.hpp"
 
 namespace capstan {
-namespace {
-
-/// One landing for each member of a group, all of them equally long.
-std::vector<Span> landings(ScheduleBuilder& s, const Group& group, Elements length) {
-  std::vector<Span> spans;
-  for (int i = 0; i < group.size(); ++i) spans.push_back(s.scratch(length));
-  return spans;
-}
-
-void wait_for_others(ScheduleBuilder& s, const Group& group) {
-  for (int d = 1; d < group.size(); ++d) s.wait(group.right(d));
-}
-
-}  // namespace
 
 Schedule two_level_all_reduce(const Group& group, Elements count) {
   ScheduleBuilder s{group, count, count};

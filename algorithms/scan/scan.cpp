@@ -28,7 +28,7 @@ const std::array list{
               "from rank to rank; long messages as a pipeline of blocks",
               &counted<chain_scan>,
               any_size,
-              {.ordered = true}},
+              {.ordered = true, .left_fold = true}},
 };
 
 }  // namespace

@@ -12,8 +12,10 @@
 #include <cstring>
 #include <vector>
 
+#include "algorithms/registry.hpp"
 #include "capstan/custom_algorithm.hpp"
 #include "capstan/request.hpp"
+#include "core/engine/world/make_transport.hpp"
 #include "core/schedule/interchange/formats.hpp"
 #include "tests/ranks/thread_world.hpp"
 #include "tests/sanitizers.hpp"
@@ -143,7 +145,8 @@ class ReproducibleSums : public ::testing::TestWithParam<Spread> {
 
 std::vector<Spread> spreads() {
   if (sanitized) return {{2, 1}, {4, 2}, {5, 3}};
-  return {{2, 1}, {3, 1}, {4, 2}, {5, 1}, {5, 3}, {8, 1}, {8, 4}, {17, 1}, {33, 1}};
+  return {{2, 1}, {3, 1}, {4, 2},  {5, 1},  {5, 3}, {8, 1},
+          {8, 2}, {8, 4}, {12, 3}, {17, 1}, {33, 1}};
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ReproducibleSums, ::testing::ValuesIn(spreads()),
@@ -161,6 +164,26 @@ TEST_P(ReproducibleSums, AreFoldsAtEveryLengthAndPlace) {
     const std::size_t longest = sanitized ? 20'001 : 200'001;
     ASSERT_EQ(wrong_in<float>(world, Collective::all_reduce, longest, 3, false, 0), 0u);
     ASSERT_EQ(wrong_in<Bf16>(world, Collective::all_reduce, longest, 5, true, 0), 0u);
+  });
+}
+
+/// One by one, as the choice takes few of them.
+TEST_P(ReproducibleSums, AreThoseOfEveryAlgorithmThatPromisesThem) {
+  on_threads(GetParam().ranks, settings(), [](Communicator& world) {
+    const Hosts hosts = virtual_hosts(world.size(), settings());
+    for (const Collective collective : sums)
+      for (const Algorithm& algorithm : algorithms(collective)) {
+        const Guarantees& promised = algorithm.guarantees;
+        if (!(promised.left_fold || promised.rank_ordered_sum) || !algorithm.suits(hosts)) continue;
+        Communicator forced =
+            world.with_algorithm(fmt::format("{}:{}", name_of(collective), algorithm.name));
+        for (const std::size_t count : {std::size_t{3}, std::size_t{9'001}})
+          EXPECT_EQ(wrong_in<float>(forced, collective, count, count, false, 0), 0u)
+              << algorithm.name << ", " << count;
+        if (promised.rank_ordered_sum) {
+          EXPECT_EQ(wrong_in<Bf16>(forced, collective, 100, 9, true, 0), 0u) << algorithm.name;
+        }
+      }
   });
 }
 
@@ -199,14 +222,14 @@ TEST(Reproducible, ARuleThatWouldBreakItIsPassedOver) {
 TEST(Reproducible, FilesRunWhereTheirSumsAreOneReduction) {
   const auto added = [](const char* of, const char* name) {
     auto set =
-        schedule_set(algorithm_named(Collective::all_reduce, of), 3, {.count = Elements{12}});
+        schedule_set(algorithm_named(Collective::all_reduce, of), 4, {.count = Elements{12}});
     set.algorithm = name;
     set.guarantees.rank_ordered_sum = true;
     add_schedule_text(to_json(set), "text");
   };
   added("direct", "fold_of_a_file");
   added("recursive_doubling", "pairs_of_a_file");
-  on_threads(3, bounded_settings(), [](Communicator& world) {
+  on_threads(4, bounded_settings(), [](Communicator& world) {
     std::vector<float> data(12);
     for (const auto& [name, runs] :
          {std::pair{"fold_of_a_file", true}, {"pairs_of_a_file", false}}) {

@@ -134,7 +134,7 @@ TEST(Costs, OfLongSchedulesAreCountedOnSomeRanks) {
       const Cost some = cost_of(algorithm, hosts, shape, 1 << 8);
       const Cost all = cost_of(algorithm, hosts, shape, most);
       EXPECT_LE(some.steps, 2 * all.steps);
-      EXPECT_GE(some.steps, 0.4 * all.steps);
+      EXPECT_GE(some.steps, 0.375 * all.steps);  // of sums that go from host to host and back
       EXPECT_LE(some.messages, all.messages);
       EXPECT_GE(some.messages, 0.4 * all.messages);
       EXPECT_LE(some.reduced, all.reduced);

@@ -28,12 +28,14 @@ void check_needs(const PlannedCall& planned, const Guarantees& guarantees,
                     "schedules do not keep the order of ranks",
                     text_of(planned)),
         Rank{0}, -1);
-  if (policy.reproducible != Reproducible::run && rounds(call) && !guarantees.rank_ordered_sum)
+  if (policy.reproducible != Reproducible::run && rounds(call) &&
+      !adds_in_rank_order(guarantees, call))
     throw AlgorithmRefused(
-        fmt::format("{} does not run: at this size its sums are not one reduction in the order of "
-                    "ranks, so that they are not reproducible: leave CAPSTAN_REPRODUCIBLE at run, "
-                    "or let another algorithm run such calls",
-                    text_of(planned)),
+        fmt::format(
+            "{} does not run: at this size its sums are not added one after the other in the "
+            "order of ranks, so that they are not reproducible: leave CAPSTAN_REPRODUCIBLE at run, "
+            "or let another algorithm run such calls",
+            text_of(planned)),
         Rank{0}, -1);
   if (policy.same_bits && rounds(call) && !guarantees.same_sums)
     throw AlgorithmRefused(

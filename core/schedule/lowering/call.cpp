@@ -164,6 +164,14 @@ bool rounds(const Call& call) {
   return reduces(call.collective) && (call.user || (!is_integer(call.type) && adds_or_multiplies));
 }
 
+bool keeps_partial_sums(const Call& call) {
+  return call.user || size_of(call.type) >= size_of(DataType::f32);
+}
+
+bool adds_in_rank_order(const Guarantees& guarantees, const Call& call) {
+  return guarantees.rank_ordered_sum || (guarantees.left_fold && keeps_partial_sums(call));
+}
+
 std::uint64_t CallMark::digest() const {
   return mix(mix(mix(mix(signature) + count) + root) + tensor);
 }

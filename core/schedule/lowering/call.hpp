@@ -15,6 +15,8 @@
 
 namespace capstan {
 
+struct Guarantees;
+
 /// The reason why a call is made. All but `caller` are calls that ranks make among themselves.
 enum class Purpose : std::uint8_t {
   caller,      ///< a program asked for it
@@ -56,6 +58,12 @@ struct Call {
 /// Whether the order in which elements are combined may change the result's last bits. Minimum,
 /// maximum and logical operations do not depend on the order: see kernels/cpu/reduce.hpp.
 bool rounds(const Call& call);
+/// Whether a sum that is stored and added to later is the same as one that is added at once.
+/// Numbers of 8 and 16 bits are added in f32 and rounded when they are stored.
+bool keeps_partial_sums(const Call& call);
+/// Whether sums of a call that rounds are those of adding the ranks' contributions one after the
+/// other.
+bool adds_in_rank_order(const Guarantees& guarantees, const Call& call);
 
 /// A call and the manner in which it runs, as a few words that ranks publish and compare. Two marks
 /// are equal only if the calls fit together.

@@ -86,6 +86,7 @@ class Prover {
           flaw_of(finding, name_of_case(algorithm_, hosts_, shape,
                                         fmt::format("{}{}", in_place ? "in place, " : "", form))));
     proof_.same_sums = proof_.same_sums && result.results.same_sums;
+    proof_.left_fold = proof_.left_fold && result.results.left_fold;
     proof_.rank_ordered_sum = proof_.rank_ordered_sum && result.results.rank_ordered_sum;
   }
 
@@ -167,6 +168,7 @@ AlgorithmProof& AlgorithmProof::operator+=(AlgorithmProof&& other) {
   proofs += other.proofs;
   std::ranges::move(other.findings, std::back_inserter(findings));
   same_sums = same_sums && other.same_sums;
+  left_fold = left_fold && other.left_fold;
   rank_ordered_sum = rank_ordered_sum && other.rank_ordered_sum;
   return *this;
 }
@@ -177,12 +179,17 @@ DerivedProof& DerivedProof::operator+=(DerivedProof&& other) {
   guarantees.bounded_skew = guarantees.bounded_skew && other.guarantees.bounded_skew;
   guarantees.ordered = guarantees.ordered && other.guarantees.ordered;
   guarantees.same_sums = guarantees.same_sums && other.guarantees.same_sums;
+  guarantees.left_fold = guarantees.left_fold && other.guarantees.left_fold;
   guarantees.rank_ordered_sum = guarantees.rank_ordered_sum && other.guarantees.rank_ordered_sum;
   return *this;
 }
 
 Guarantees everything() {
-  return {.synchronizes = true, .bounded_skew = true, .ordered = true, .rank_ordered_sum = true};
+  return {.synchronizes = true,
+          .bounded_skew = true,
+          .ordered = true,
+          .left_fold = true,
+          .rank_ordered_sum = true};
 }
 
 DerivedProof derive_from_schedules(const Algorithm& algorithm, const Hosts& hosts,
@@ -196,6 +203,7 @@ DerivedProof derive_from_schedules(const Algorithm& algorithm, const Hosts& host
           .bounded_skew = result.synchronizes,
           .ordered = reduces(algorithm.collective) && result.results.ordered,
           .same_sums = result.results.same_sums,
+          .left_fold = reduces(algorithm.collective) && result.results.left_fold,
           .rank_ordered_sum = reduces(algorithm.collective) && result.results.rank_ordered_sum}};
   derived.proof.proofs = 1;
   const std::string text = name_of_case(algorithm, hosts, shape, "schedule");

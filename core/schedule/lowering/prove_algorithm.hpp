@@ -49,6 +49,8 @@ struct AlgorithmProof {
   std::vector<AlgorithmFlaw> findings{};
   /// Whether all ranks add in the same order: see Guarantees.
   bool same_sums = true;
+  /// Whether each sum is added in the order of ranks, by one reduction or several: see Guarantees.
+  bool left_fold = true;
   /// Whether each sum is one reduction in the order of ranks: see Guarantees.
   bool rank_ordered_sum = true;
 

@@ -26,6 +26,7 @@ struct LoweredCall {
 inline proof::Claims claims_of(const Guarantees& guarantees) {
   return {.ordered = guarantees.ordered,
           .same_sums = guarantees.same_sums,
+          .left_fold = guarantees.left_fold,
           .rank_ordered_sum = guarantees.rank_ordered_sum};
 }
 

@@ -108,6 +108,8 @@ void BlockLayout::check_result(Machine& machine, int number, Rank rank, Elements
                        values.same_bits(value, machine.value_at(output_of(Rank{0})));
   facts.ordered = facts.ordered && is_ordered;
   facts.same_sums = facts.same_sums && is_same;
+  const bool is_left_fold = values.is_left_fold(value);
+  facts.left_fold = facts.left_fold && is_left_fold;
   const bool is_one_reduction = values.is_one_reduction(value);
   facts.rank_ordered_sum = facts.rank_ordered_sum && is_one_reduction;
   if (!wrong && block.claims.ordered && !is_ordered)
@@ -115,6 +117,10 @@ void BlockLayout::check_result(Machine& machine, int number, Rank rank, Elements
   if (!wrong && block.claims.same_sums && !is_same)
     wrong = {Flaw::unlike_sums,
              "a sum that was added in another order than rank 0's, so that it may round otherwise"};
+  if (!wrong && block.claims.left_fold && !is_left_fold)
+    wrong = {Flaw::out_of_order,
+             "a sum that was not added one after the other in the order of ranks, so that it may "
+             "round otherwise"};
   if (!wrong && block.claims.rank_ordered_sum && !is_one_reduction)
     wrong = {
         Flaw::out_of_order,

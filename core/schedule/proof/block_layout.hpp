@@ -16,12 +16,13 @@ namespace capstan::proof {
 struct Claims {
   bool ordered = false;           ///< see Guarantees
   bool same_sums = false;         ///< see Guarantees
+  bool left_fold = false;         ///< see Guarantees
   bool rank_ordered_sum = false;  ///< see Guarantees
 };
 
 /// The facts that hold for the results, whether or not they were claimed.
 struct ResultFacts {
-  bool ordered = true, same_sums = true, rank_ordered_sum = true;
+  bool ordered = true, same_sums = true, left_fold = true, rank_ordered_sum = true;
 };
 
 /// The inputs and outputs of a sequence of blocks, according to their contracts.

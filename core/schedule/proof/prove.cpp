@@ -69,7 +69,8 @@ Digest::Value Case::digest() const {
     digest.add(static_cast<std::uint64_t>(block.collective) |
                std::uint64_t{block.claims.ordered} << 16 |
                std::uint64_t{block.claims.same_sums} << 17 |
-               std::uint64_t{block.claims.rank_ordered_sum} << 18);
+               std::uint64_t{block.claims.rank_ordered_sum} << 18 |
+               std::uint64_t{block.claims.left_fold} << 19);
     add_to(digest, block.shape);
   }
   for (const Rank a : all_ranks(scripts_.size())) {

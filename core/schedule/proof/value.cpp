@@ -52,12 +52,14 @@ Values::SumId Values::sum_of(ValueId a, ValueId b) {
 ValueId Values::sum(ValueId a, ValueId b) {
   const std::uint64_t key = static_cast<std::uint64_t>(a) << 32 | b;
   if (const auto known = sums_.find(key); known != sums_.end()) return known->second;
-  Content merged{.left = a,
-                 .right = b,
-                 .ordered = follows(a, b),
-                 .open = true,
-                 .one_reduction = extends_one_reduction(a, b),
-                 .sum = sum_of(a, b)};
+  Content merged{
+      .left = a,
+      .right = b,
+      .ordered = follows(a, b),
+      .open = true,
+      .one_reduction = extends_one_reduction(a, b),
+      .left_fold = contents_[a].left_fold && contents_[b].has_one_term() && follows(a, b),
+      .sum = sum_of(a, b)};
   for (const ValueId part : {a, b}) {
     const Content& content = contents_[part];
     if (!content.has_terms) continue;
@@ -80,7 +82,9 @@ ValueId Values::completed(ValueId value) {
   Content content = contents_[value];
   content.complete = true;
   // A sum that is divided after it was stored has been rounded twice.
-  content.one_reduction = content.one_reduction && (content.open || content.has_one_term());
+  const bool rounded_once = content.open || content.has_one_term();
+  content.one_reduction = content.one_reduction && rounded_once;
+  content.left_fold = content.left_fold && rounded_once;
   content.sum =
       intern_sum(Growth::completed, content.sum, content.open ? in_its_step : when_stored);
   return intern(content);

@@ -49,6 +49,9 @@ class Values {
   /// Whether one step added all terms, which are contributions of consecutive ranks, in the order
   /// of ranks: the sum rounds as every other such one does.
   bool is_one_reduction(ValueId value) const { return contents_[value].one_reduction; }
+  /// Whether the terms are contributions of consecutive ranks that were added one after the other
+  /// in the order of ranks, by one step or by several.
+  bool is_left_fold(ValueId value) const { return contents_[value].left_fold; }
   /// Whether two values are the same bits, whatever the contributions are and however sums round:
   /// the same terms in the same sums. a + b rounds as b + a does. A sum of three terms in one step
   /// counts as another one than two sums of two, as a kernel may round once.
@@ -72,9 +75,11 @@ class Values {
     bool ordered = true;
     bool open = false;  // its step may add more
     bool one_reduction = true;
+    bool left_fold = true;
     SumId sum = 0;
 
-    /// The sum says what the terms are, and with the order whether they are one reduction.
+    /// The sum says what the terms are, and with the order whether they are one reduction or a left
+    /// fold.
     std::uint64_t key() const {
       return std::uint64_t{sum} << 3 | (complete ? 4U : 0U) | (ordered ? 2U : 0U) |
              (open ? 1U : 0U);

@@ -67,7 +67,8 @@ std::string why(Obstacle obstacle, const Algorithm& algorithm) {
 }
 
 SumOrder needed_order(const Call& call, bool commutative, Reproducible promise) {
-  if (promise != Reproducible::run && rounds(call)) return SumOrder::one_reduction;
+  if (promise != Reproducible::run && rounds(call))
+    return keeps_partial_sums(call) ? SumOrder::left_fold : SumOrder::one_reduction;
   return commutative ? SumOrder::any : SumOrder::ranks;
 }
 
@@ -76,10 +77,18 @@ SumOrder needed_order(const Call& call, Reproducible promise) {
 }
 
 Obstacle obstacle(const Algorithm& algorithm, SumOrder order) {
-  if (order == SumOrder::one_reduction && !algorithm.guarantees.rank_ordered_sum)
-    return Obstacle::bits;
-  return order == SumOrder::ranks && !algorithm.guarantees.ordered ? Obstacle::order
-                                                                   : Obstacle::none;
+  const Guarantees& promised = algorithm.guarantees;
+  switch (order) {
+    case SumOrder::any:
+      return Obstacle::none;
+    case SumOrder::ranks:
+      return promised.ordered ? Obstacle::none : Obstacle::order;
+    case SumOrder::left_fold:
+      return promised.left_fold || promised.rank_ordered_sum ? Obstacle::none : Obstacle::bits;
+    case SumOrder::one_reduction:
+      break;
+  }
+  return promised.rank_ordered_sum ? Obstacle::none : Obstacle::bits;
 }
 
 Obstacle obstacle(const Algorithm& algorithm, const Hosts& hosts, SumOrder order) {
@@ -127,7 +136,8 @@ std::vector<Candidate> candidates_of(const Algorithm& algorithm, const Hosts& ho
 }
 
 bool is_reproducible(const Algorithm& algorithm, const Call& call) {
-  return !reduces(call.collective) || !rounds(call) || algorithm.guarantees.rank_ordered_sum;
+  return !reduces(call.collective) || !rounds(call) ||
+         adds_in_rank_order(algorithm.guarantees, call);
 }
 
 bool stays_reproducible(const Call& call, int ranks) {

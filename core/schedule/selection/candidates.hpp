@@ -28,7 +28,8 @@ struct Candidate {
 enum class SumOrder : std::uint8_t {
   any,
   ranks,         ///< that of ranks, however they are grouped: the operation is not commutative
-  one_reduction  ///< that of ranks, one after the other: every such sum rounds alike
+  left_fold,     ///< that of ranks, one after the other: every such sum rounds alike
+  one_reduction  ///< the same in one step, where sums round when they are stored
 };
 SumOrder needed_order(const Call& call, bool commutative, Reproducible promise);
 /// The same for calls with the operation that they name.

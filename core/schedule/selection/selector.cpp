@@ -182,6 +182,7 @@ std::string_view need_of(SumOrder order) {
       break;
     case SumOrder::ranks:
       return " with an operation that is not commutative";
+    case SumOrder::left_fold:
     case SumOrder::one_reduction:
       return " with reproducible sums: leave CAPSTAN_REPRODUCIBLE at run for such calls";
   }

@@ -149,6 +149,7 @@ nlohmann::json to_json(const Question& question, const Survey& survey) {
           {"times_shorter_blocks", choice.times_shorter},
           {"same_sums", choice.algorithm->guarantees.same_sums},
           {"reproducible", name_of(question.selection.reproducible)},
+          {"left_fold", choice.algorithm->guarantees.left_fold},
           {"rank_ordered_sum", choice.algorithm->guarantees.rank_ordered_sum},
           {"reason", choice.reason},
           {"refusal", survey.refusal},
