@@ -7,6 +7,7 @@ Nothing here runs a command but for its --help.
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -97,7 +98,7 @@ class Checker:
             self.check_script(name, arguments)
         elif name.startswith("build/"):
             self.check_built(name)
-        elif not (name in OTHERS or name.startswith("./") or "/bin/" in name):
+        elif not (name in OTHERS or name.startswith("./") or "/bin/" in name or os.access(ROOT / name, os.X_OK)):
             self.complaints.append(f"what is '{name}'?")
         for check in (self.check_presets, self.check_targets, self.check_nested):
             check(name, arguments)
