@@ -8,14 +8,11 @@
 // whose bits must not depend on hosts: their blocks follow one another. Needs hosts with equal
 // numbers of ranks that follow one another, and is the direct algorithm without.
 //
-//   phase 0   within the host: send slice j of my input to the j-th rank; on the first host add up
-//   my
-//             slice, send it to the next host
-//   phase 1   on every other host: add the slices of my host to the sum of those before, send it to
-//   the
-//             next host, or the result back
-//   phase 2   have my slice of the result, send it back and to all ranks of my host; have all
-//   slices
+//   phase 0   send slice j of my input to the j-th rank of my host; the first host adds up its
+//             slices and sends the sums to the next
+//   phase 1   every other host adds its slices to the sums of those before, and sends them to the
+//             next host; the last one sends the result back
+//   phase 2   have my slice of the result, send it back and to all ranks of my host
 
 #include <vector>
 

@@ -7,7 +7,6 @@ Nothing here runs a command but for its --help.
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import subprocess
@@ -98,7 +97,7 @@ class Checker:
             self.check_script(name, arguments)
         elif name.startswith("build/"):
             self.check_built(name)
-        elif not (name in OTHERS or name.startswith("./") or "/bin/" in name or os.access(ROOT / name, os.X_OK)):
+        elif not (name in OTHERS or name.startswith("./") or "/bin/" in name or (ROOT / name).is_file()):
             self.complaints.append(f"what is '{name}'?")
         for check in (self.check_presets, self.check_targets, self.check_nested):
             check(name, arguments)
