@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <regex>
 #include <sstream>
 #include <string_view>
 #include <vector>
@@ -58,15 +57,18 @@ std::string unknown_word(const CLI::App& command, const std::string& word) {
 
 /// CLI11 says "PLACE: WORD not in {NAME,NAME}".
 std::string mistake(const std::string& error) {
-  static const std::regex not_in{R"((.*): (\S+) not in \{(.*)\})"};
-  std::smatch found;
-  if (!std::regex_match(error, found, not_in)) return error + ";";
+  static constexpr std::string_view middle = " not in {";
+  const std::size_t end = error.rfind(middle), colon = error.rfind(": ", end);
+  if (end == std::string::npos || colon == std::string::npos || !error.ends_with('}'))
+    return error + ";";
+  const std::string place = error.substr(0, colon), word = error.substr(colon + 2, end - colon - 2);
+  const std::size_t list_begin = end + middle.size();
+  std::istringstream list{error.substr(list_begin, error.size() - 1 - list_begin)};
   Names names;
-  std::istringstream list{found.str(3)};
   for (std::string name; std::getline(list, name, ',');) names.push_back(name);
-  const std::string name = nearest(found.str(2), names);
+  const std::string name = nearest(word, names);
   if (name.empty()) return error + ";";
-  return fmt::format("{}: no '{}': did you mean '{}'?", found.str(1), found.str(2), name);
+  return fmt::format("{}: no '{}': did you mean '{}'?", place, word, name);
 }
 
 /// The error line of a command (the program or a subcommand): the mistake, and where its help is.
