@@ -4,6 +4,8 @@
 #include <Python.h>
 #include <unistd.h>
 
+#include <optional>
+
 namespace capstan {
 
 /// Other threads run Python during its life: it releases the GIL, and takes it again.
@@ -27,5 +29,13 @@ class ReleasedGil {
  private:
   PyThreadState* const thread_;
 };
+
+/// Calls `call` without the GIL, which this thread may hold or not.
+template <class Call>
+auto without_gil(Call&& call) {
+  std::optional<ReleasedGil> others_run;
+  if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) others_run.emplace();
+  return call();
+}
 
 }  // namespace capstan

@@ -63,4 +63,8 @@ UniqueId create_unique_id(const std::string& address) {
   return UniqueIdRegistry::instance().create(address);
 }
 
+void discard(const UniqueId& id) {
+  UniqueIdRegistry::instance().abandon_unless_complete(id);
+}
+
 }  // namespace capstan

@@ -83,6 +83,16 @@ TEST(UniqueId, ServesOneCommunicator) {
   EXPECT_THROW(join(id, 0, 1, Deadline::in(50ms)), BootstrapError);
 }
 
+TEST(UniqueId, ADiscardedOneServesNobody) {
+  const UniqueId id = create_unique_id(), other = create_unique_id();
+  discard(id);
+  discard(id);
+  EXPECT_THROW(join(id, 0, 1, Deadline::in(50ms)), BootstrapError);
+  const auto store = join(other, 0, 1, patience());
+  discard(other);  // it is in use
+  put_text(*store, "key", "still here");
+}
+
 TEST(UniqueId, TwoAtOnceAreApart) {
   const UniqueId a = create_unique_id(), b = create_unique_id("localhost");
   const auto in_a = join(a, 0, 2, patience()), in_b = join(b, 0, 2, patience());

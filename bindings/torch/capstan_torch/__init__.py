@@ -7,7 +7,6 @@
 Beside a backend for GPUs: init_process_group("cpu:capstan,cuda:nccl").
 """
 
-import collections
 import hashlib
 import inspect
 import os
@@ -16,23 +15,20 @@ import threading
 __all__ = ["register"]
 
 _lock = threading.Lock()
-_made = collections.Counter()
 
 
 def _prefix(options):
     """The part of the store in which the ranks of one group meet, and no others.
 
     Disjoint groups may have one name, and so one part of the store: new_subgroups(group=...). So may
-    groups of ranks that torchrun has restarted, and those of a program that starts once more. All
-    ranks make the same groups in the same order, so they count alike.
+    groups of ranks that torchrun has restarted, and those of a program that makes its groups once more,
+    also with other members. All ranks make the same groups in the same order, so the store counts alike
+    for each of them.
     """
     members = ",".join(map(str, getattr(options, "global_ranks_in_group", None) or ()))
     restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    with _lock:
-        before = _made[members, options.group_rank]
-        _made[members, options.group_rank] += 1
-    digest = hashlib.sha256(f"{members}/{restarts}/{before}".encode()).hexdigest()
-    return f"capstan/{digest[:16]}"
+    group = hashlib.sha256(f"{members}/{options.group_size}/{restarts}".encode()).hexdigest()[:16]
+    return f"capstan/{group}/{options.store.add(f'capstan/{group}/{options.group_rank}', 1)}"
 
 
 def _create(options, backend_options):
@@ -42,12 +38,18 @@ def _create(options, backend_options):
             f"the backend capstan has no options in PyTorch, but got {backend_options!r}: "
             "set Capstan's environment variables instead"
         )
-    if getattr(options, "enable_reconfigure", False):
-        raise ValueError("the backend capstan cannot change the ranks of a group: leave enable_reconfigure out")
     from . import _backend
 
+    reconfigures = getattr(options, "enable_reconfigure", False)
+    if reconfigures and not _backend.can_reconfigure:
+        raise ValueError("this PyTorch cannot change the ranks of a group: leave enable_reconfigure out, or use 2.14")
     return _backend.create(
-        options.store, options.group_rank, options.group_size, options.timeout, _prefix(options)
+        options.store,
+        options.group_rank,
+        options.group_size,
+        options.timeout,
+        "" if reconfigures else _prefix(options),
+        reconfigures,
     )
 
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "../../python_callbacks.hpp"
+#include "../../released_gil.hpp"
 #include "errors.hpp"
 
 namespace capstan::pytorch {
@@ -30,19 +31,42 @@ struct Groups {
   }
 };
 
+void destroy(Communicator* communicator) {
+  without_gil([&] { delete communicator; });
+}
+
 }  // namespace
 
+Settings settings_of(std::chrono::milliseconds timeout) {
+  Settings settings = Settings::from_environment();
+  settings.timeout = settings.join_timeout = timeout;
+  return settings;
+}
+
+std::shared_ptr<Communicator> owned(Communicator communicator) {
+  return {new Communicator(std::move(communicator)), &destroy};
+}
+
 Group::Group(std::shared_ptr<Communicator> communicator, std::chrono::milliseconds timeout)
-    : Base(communicator->rank(), communicator->size()),
+    : Group(communicator, communicator->rank(), communicator->size(), timeout) {}
+
+Group::Group(int rank, int size, std::chrono::milliseconds timeout)
+    : Group(nullptr, rank, size, timeout) {}
+
+Group::Group(std::shared_ptr<Communicator> communicator, int rank, int size,
+             std::chrono::milliseconds timeout)
+    : Base(rank, size),
       communicator_(std::move(communicator)),
       longest_(timeout),
-      timeout_(timeout) {
+      timeout_(timeout),
+      reconfigures_(!communicator_) {
   Groups& groups = Groups::of_process();
   const std::lock_guard lock(groups.mutex);
   groups.all.insert(this);
 }
 
 Group::~Group() {
+  if (meeting_) discard(*meeting_);
   Groups& groups = Groups::of_process();
   const std::lock_guard lock(groups.mutex);
   groups.all.erase(this);
@@ -70,7 +94,9 @@ void Group::abort_for(const std::string& reason) {
 
 std::shared_ptr<Communicator> Group::communicator() {
   const std::lock_guard lock(mutex_);
-  if (!communicator_) refuse("this process group has been shut down: make a new one");
+  if (!communicator_)
+    refuse(reconfigures_ ? "this process group has no members: call reconfigure() on all of them"
+                         : "this process group has been shut down: make a new one");
   return communicator_;
 }
 

@@ -5,10 +5,13 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "capstan/communicator.hpp"
+#include "capstan/unique_id.hpp"
 #include "handle.hpp"
 #include "versions.hpp"
 
@@ -17,6 +20,13 @@ namespace capstan::pytorch {
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 using TensorList = std::vector<at::Tensor>;
 
+/// The settings of the environment, with the time-out that PyTorch gives a group.
+Settings settings_of(std::chrono::milliseconds timeout);
+
+/// A communicator of a group. The progress thread may wait for the GIL in a callback of a future,
+/// so the communicator is destroyed without it.
+std::shared_ptr<Communicator> owned(Communicator communicator);
+
 /// The backend "capstan" of torch.distributed: the collectives and messages of c10d over one
 /// communicator. What it does not override PyTorch's base class refuses. All functions are
 /// thread-safe but those of a batch (startCoalescing() to endCoalescing()), which one thread uses.
@@ -24,6 +34,8 @@ class Group final : public Base {
  public:
   /// `timeout` is the group's: how long an operation waits for a peer.
   Group(std::shared_ptr<Communicator> communicator, std::chrono::milliseconds timeout);
+  /// Has no members before reconfigure(); `rank` and `size` are those of PyTorch until then.
+  Group(int rank, int size, std::chrono::milliseconds timeout);
   ~Group() override;
 
   /// The interpreter ends: callbacks of futures end first, or those that wait are made to.
@@ -83,8 +95,21 @@ class Group final : public Base {
   void shutdown() override;
   void abort() override;
 #endif
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
+  bool supportsReconfigure() const override { return reconfigures_; }
+  c10d::ReconfigureHandle get_reconfigure_handle() const override;
+  /// Returns when all members have called it. Operations of the members before have ended.
+  WorkPtr reconfigure(const c10d::ReconfigureOptions& options) override;
+#endif
+
  private:
+  Group(std::shared_ptr<Communicator> communicator, int rank, int size,
+        std::chrono::milliseconds timeout);
   std::shared_ptr<Communicator> communicator();
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
+  void meet(const UniqueId& meeting, int rank, const std::vector<std::string>& handles,
+            std::int64_t uuid, const Settings& settings);
+#endif
   void abort_for(const std::string& reason);
   /// A handle for a call; within a batch the batch's.
   HandlePtr handle(c10d::OpType type, const char* title, std::chrono::milliseconds limit);
@@ -103,13 +128,19 @@ class Group final : public Base {
   void report_to_first(std::chrono::milliseconds limit);
   void check_size(std::size_t tensors, const char* call) const;
 
-  std::mutex mutex_;  // of the pointer
+  mutable std::mutex mutex_;  // of the pointer, and of what reconfigure() changes
   std::shared_ptr<Communicator> communicator_;
   const std::chrono::milliseconds longest_;  ///< the engine's own limit
   std::atomic<std::chrono::milliseconds> timeout_;
   std::atomic<std::uint64_t> sequence_ = 0;
   HandlePtr batch_;  ///< between startCoalescing() and endCoalescing()
   std::vector<Message> batch_messages_;
+
+  const bool reconfigures_;
+  std::mutex reconfiguring_;                 ///< one reconfigure() at a time
+  std::set<std::int64_t> uuids_;             ///< of all attempts
+  std::int64_t uuid_ = -1;                   ///< of the members; -1: there were none
+  mutable std::optional<UniqueId> meeting_;  ///< of the handle; made when asked for
 };
 
 }  // namespace capstan::pytorch

@@ -18,29 +18,18 @@ namespace capstan::pytorch {
 
 namespace {
 
-/// Destroys without the GIL: the progress thread may wait for it in a callback of a future.
-void destroy(Communicator* communicator) {
-  if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) {
-    const ReleasedGil others_run;
-    delete communicator;
-  } else {
-    delete communicator;
-  }
-}
-
 c10::intrusive_ptr<Base> create(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
-                                std::chrono::milliseconds timeout, const std::string& prefix) {
+                                std::chrono::milliseconds timeout, const std::string& prefix,
+                                bool reconfigures) {
   const ReleasedGil others_run;
   return translating([&]() -> c10::intrusive_ptr<Base> {
-    Settings settings = Settings::from_environment();
     // PyTorch counts microseconds in 64 bits: timedelta.max arrives as some number far below 0.
     constexpr std::chrono::milliseconds least = std::chrono::hours{-24 * 365 * 1000};
     if (timeout < least) timeout = timeout.max();
-    settings.timeout = settings.join_timeout = timeout;
-    auto joined =
-        Communicator::join(std::make_shared<StoreAdapter>(store), rank, size, settings, prefix);
-    const std::shared_ptr<Communicator> shared(new Communicator(std::move(joined)), &destroy);
-    return c10::make_intrusive<Group>(shared, timeout);
+    if (reconfigures) return c10::make_intrusive<Group>(rank, size, timeout);
+    const auto members = owned(Communicator::join(std::make_shared<StoreAdapter>(store), rank, size,
+                                                  settings_of(timeout), prefix));
+    return c10::make_intrusive<Group>(members, timeout);
   });
 }
 
@@ -49,10 +38,17 @@ c10::intrusive_ptr<Base> create(const c10::intrusive_ptr<c10d::Store>& store, in
 PYBIND11_MODULE(_backend, m) {
   py::module_::import("torch.distributed");
   m.def("create", &create, py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout"),
-        py::arg("prefix"), "The backend of one rank. Returns when all ranks have called it.");
+        py::arg("prefix"), py::arg("reconfigures"),
+        "The backend of one rank. Returns when all ranks have called it, or at once if it has no "
+        "members before reconfigure().");
   m.def("end_callbacks", &Group::end_callbacks, py::call_guard<ReleasedGil>(),
         "The interpreter ends: callbacks of futures end first.");
   py::module_::import("atexit").attr("register")(m.attr("end_callbacks"));
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
+  m.attr("can_reconfigure") = true;
+#else
+  m.attr("can_reconfigure") = false;
+#endif
   m.attr("version") = capstan::version();
 }
 

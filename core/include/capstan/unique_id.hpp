@@ -26,6 +26,10 @@ struct UniqueId {
 /// InvalidArgument if it stands for all addresses (0.0.0.0 or ::). May be called from any thread.
 [[nodiscard]] UniqueId create_unique_id(const std::string& address = "127.0.0.1");
 
+/// Ends the server of an id by which nobody will join any more. Does nothing if the server is not
+/// in this process, or all ranks have joined. May be called from any thread.
+void discard(const UniqueId& id);
+
 /// 171 letters, digits, '-' and '_'.
 std::string to_string(const UniqueId& id);
 /// Throws InvalidArgument if `text` is not a result of to_string.
