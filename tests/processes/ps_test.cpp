@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "tests/processes/processes.hpp"
@@ -91,6 +92,31 @@ INSTANTIATE_TEST_SUITE_P(
       std::erase(name, ' ');
       return name;
     });
+
+std::string content_of(const std::string& path) {
+  std::ifstream file{path};
+  return {std::istreambuf_iterator<char>{file}, {}};
+}
+
+TEST(Ps, ShowsWhereInItsProgramTheGuiltyRankIs) {
+  if (!may_read_others()) GTEST_SKIP() << "kernel.yama.ptrace_scope keeps users from it";
+  if (run_command({"sh", "-c", "command -v gdb || command -v eu-stack"}).status != 0)
+    GTEST_SKIP() << "needs gdb or elfutils";
+  for (const std::string how : {"sleeps", "stopped"}) {
+    const test::TemporaryFolder folder;
+    const std::string text = folder / "text", data = folder / "data";
+    const json job = seen_of_job_that(
+        how,
+        fmt::format("$CAPSTAN ps $PROCESS --stacks >{}; $CAPSTAN ps $PROCESS --stacks --json={}",
+                    text, data));
+    ASSERT_FALSE(job.is_null());
+    EXPECT_THAT(content_of(text), HasSubstr("Stacks of rank 1 (process ")) << how;
+    EXPECT_THAT(content_of(text), HasSubstr(how == "sleeps" ? "pause" : "raise")) << how;
+    const json ranks = json::parse(content_of(data)).front()["here"];
+    EXPECT_FALSE(ranks[0].contains("stacks"));
+    EXPECT_THAT(ranks[1]["stacks"]["text"].get<std::string>(), HasSubstr("hang")) << how;
+  }
+}
 
 TEST(Ps, RefusesAProcessThatIsInNoJob) {
   const auto result = run_command({CAPSTAN_PROGRAM, "ps", fmt::to_string(::getpid())});

@@ -22,6 +22,7 @@ namespace {
 struct PsOptions {
   std::vector<int> processes;
   std::string json, flight_record;
+  bool stacks = false;
 };
 
 constexpr const char* ps_footer =
@@ -41,6 +42,7 @@ constexpr const char* ps_footer =
     "Examples:\n"
     "  capstan ps\n"
     "  capstan ps 4711           the job of this process\n"
+    "  capstan ps 4711 --stacks  and where in its program the guilty rank is\n"
     "  capstan ps --json\n"
     "  capstan ps 4711 --flight-record records && torchfrtrace records\n";
 
@@ -94,7 +96,8 @@ void run_ps(const PsOptions& options) {
                     found.jobs.size()));
   auto document = nlohmann::json::array();
   for (std::size_t i = 0; i < found.jobs.size(); ++i) {
-    const SeenJob seen = look_at(found.jobs[i], time);
+    SeenJob seen = look_at(found.jobs[i], time);
+    if (options.stacks) read_stacks(seen);
     document.push_back(to_json(seen));
     if (!options.flight_record.empty()) write_flight_records(seen, options.flight_record);
     if (prints_text(options.json))
@@ -120,6 +123,9 @@ void add_ps_command(CLI::App& app, int& status) {
           "Write the last 256 calls of each rank to this folder, as PyTorch's flight recorder "
           "does: `torchfrtrace FOLDER` tells which rank left the others")
       ->type_name("FOLDER");
+  command->add_flag("--stacks", options->stacks,
+                    "Show what the threads of ranks that keep others waiting are doing, by py-spy, "
+                    "eu-stack or gdb, which stop them for a moment");
   command->footer(ps_footer);
   command->callback([options, &status] {
     run_ps(*options);

@@ -129,6 +129,21 @@ void judge(SeenJob& job) {
 
 }  // namespace
 
+std::vector<const SeenRank*> living_culprits(const SeenJob& job) {
+  std::vector<const SeenRank*> ranks;
+  for (const Culprit& culprit : job.culprits)
+    if (const auto rank = std::ranges::find(job.here, culprit.world_rank.value(), &SeenRank::rank);
+        rank != job.here.end() && rank->process && !rank->view.departed)
+      ranks.push_back(&*rank);
+  return ranks;
+}
+
+void read_stacks(SeenJob& job) {
+  for (const SeenRank* const culprit : living_culprits(job))
+    std::ranges::find(job.here, culprit->rank, &SeenRank::rank)->stacks =
+        stacks_of(culprit->process);
+}
+
 SeenJob look_at(const Job& job, std::chrono::milliseconds time) {
   constexpr int looks = 20;
   SeenJob seen{.world = job.world, .ranks = job.ranks};

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/engine/control/wait_graph.hpp"
 #include "core/schedule/lowering/call.hpp"
 #include "core/tools/cli/ps/find_jobs.hpp"
+#include "core/tools/cli/ps/stacks.hpp"
 
 namespace capstan::cli {
 
@@ -25,6 +27,7 @@ struct SeenRank {
   std::string call{};                     ///< the last one
   std::vector<SeenCall> calls{};          ///< the last ones, in their order
   RankView view{};
+  std::optional<Stacks> stacks{};  ///< of one that keeps others waiting, where they were asked for
 };
 
 /// A job at one moment.
@@ -38,6 +41,12 @@ struct SeenJob {
   std::vector<Culprit> culprits{};
   std::vector<int> elsewhere{};  ///< ranks on other machines that those here wait for
 };
+
+/// The ranks here that live and keep others waiting.
+std::vector<const SeenRank*> living_culprits(const SeenJob& job);
+
+/// Reads their stacks.
+void read_stacks(SeenJob& job);
 
 /// Looks at a job again and again for some time: what does not change meanwhile does not run.
 SeenJob look_at(const Job& job, std::chrono::milliseconds time);

@@ -42,6 +42,12 @@ std::string shortened(std::string text, int width) {
   return text;
 }
 
+std::string to_text(const Stacks& stacks, const SeenRank& of) {
+  const std::string what = fmt::format("tacks of rank {} (process {})", of.rank, of.process);
+  if (stacks.by.empty()) return fmt::format("\nNo s{}: {}\n", what, stacks.text);
+  return fmt::format("\nS{}, by {}:\n{}", what, stacks.by, stacks.text);
+}
+
 }  // namespace
 
 std::string to_text(const SeenJob& job, int width) {
@@ -50,11 +56,8 @@ std::string to_text(const SeenJob& job, int width) {
   if (!job.verdict.empty()) text += fmt::format("Verdict: {}.\n", job.verdict);
   if (!job.chain.empty()) text += job.chain + "\n";
   if (job.verdict.empty()) text += "No rank waits for long.\n";
-  for (const Culprit& culprit : job.culprits)
-    if (const auto rank = std::ranges::find(job.here, culprit.world_rank.value(), &SeenRank::rank);
-        rank != job.here.end() && rank->process && !rank->view.departed)
-      text +=
-          fmt::format("Its stacks: gdb -p {} -batch -ex 'thread apply all bt'\n", rank->process);
+  for (const SeenRank* const rank : living_culprits(job))
+    if (!rank->stacks) text += fmt::format("Its stacks: capstan ps {} --stacks\n", rank->process);
   const perf::Table table{
       {{"rank", "", 6}, {"process", "", 8}, {"state", "", 9}, {"calls", "", 9, 1}}, width};
   text = perf::folded(text, width) + table.names("  waits, or does");
@@ -65,6 +68,8 @@ std::string to_text(const SeenJob& job, int width) {
     line.pop_back();
     text += perf::folded(fmt::format("{}  {}\n", line, doing_of(rank)), width);
   }
+  for (const SeenRank* const rank : living_culprits(job))
+    if (rank->stacks) text += to_text(*rank->stacks, *rank);
   return text;
 }
 
@@ -82,6 +87,7 @@ nlohmann::json to_json(const SeenJob& job) {
                        {"for", peers},
                        {"seconds", static_cast<double>(wait.waited.count()) / 1e3}};
     }
+    if (rank.stacks) each["stacks"] = {{"by", rank.stacks->by}, {"text", rank.stacks->text}};
     ranks.push_back(std::move(each));
   }
   auto culprits = nlohmann::json::array();
