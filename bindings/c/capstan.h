@@ -183,10 +183,11 @@ enum {
 };
 enum {
   CAPSTAN_REPRODUCIBLE_DEFAULT = 0,
-  CAPSTAN_REPRODUCIBLE_RUN = 1,
-  CAPSTAN_REPRODUCIBLE_SHAPE = 2,
-  CAPSTAN_REPRODUCIBLE_PLACEMENT = 3,
-  CAPSTAN_REPRODUCIBLE_RANK_ORDER = 4
+  CAPSTAN_REPRODUCIBLE_NONE = 1,
+  CAPSTAN_REPRODUCIBLE_RUN = 2,
+  CAPSTAN_REPRODUCIBLE_SHAPE = 3,
+  CAPSTAN_REPRODUCIBLE_PLACEMENT = 4,
+  CAPSTAN_REPRODUCIBLE_RANK_ORDER = 5
 };
 typedef struct capstan_settings {
   size_t size;
@@ -217,10 +218,9 @@ typedef struct capstan_settings {
   const char* save_profile;
   double proof_limit; /* seconds; CAPSTAN_PROOF_LIMIT_TRUST: longer ones run without a proof */
   int32_t prove;      /* CAPSTAN_ON or CAPSTAN_OFF, as the next one */
-  int32_t same_bits;
-  int32_t device_executor; /* CAPSTAN_ON or CAPSTAN_OFF */
-  int32_t gpu_direct;      /* CAPSTAN_GPU_DIRECT_... */
-  int32_t reproducible;    /* CAPSTAN_REPRODUCIBLE_... */
+  int32_t device_executor;
+  int32_t gpu_direct;   /* CAPSTAN_GPU_DIRECT_... */
+  int32_t reproducible; /* CAPSTAN_REPRODUCIBLE_... */
 } capstan_settings;
 #define CAPSTAN_PROOF_LIMIT_TRUST 1e9
 #define CAPSTAN_NO_BYTES UINT64_MAX

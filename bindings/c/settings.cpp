@@ -93,7 +93,6 @@ Settings to_settings(const capstan_settings* given) {
   if (own.proof_limit != CAPSTAN_PROOF_LIMIT_TRUST)
     set(settings.proof_limit, own.proof_limit, "proof_limit");
   set(settings.prove, own.prove, "prove");
-  set(settings.same_bits, own.same_bits, "same_bits");
   set(settings.device_executor, own.device_executor, "device_executor");
   set_kind(settings.reproducible, own.reproducible, Reproducible::rank_order, "reproducible");
   set_kind(settings.gpu_direct, own.gpu_direct, GpuDirectUse::never, "gpu_direct");

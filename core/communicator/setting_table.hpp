@@ -41,7 +41,7 @@ struct Setting {
   struct ProofLimit {};
   using Kind =
       std::variant<Seconds, Text, Switch, Number, Size, Choice<Bootstrap, 4>, Choice<Network, 4>,
-                   Choice<Wire, 3>, Choice<GpuDirectUse, 3>, Choice<Reproducible, 4>, ProofLimit>;
+                   Choice<Wire, 3>, Choice<GpuDirectUse, 3>, Choice<Reproducible, 5>, ProofLimit>;
 
   std::string_view name;  ///< that of the member
   Kind kind;

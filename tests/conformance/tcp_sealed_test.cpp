@@ -47,8 +47,9 @@ TEST_P(Seals, OpenTheNextRecordOfTheOtherEndOnly) {
     std::array<std::vector<std::byte>, 3> records{plain, plain, plain};
     std::array<Tag, 3> tags;
     for (std::size_t i = 0; i < 3; ++i) out.seal(records[i], tags[i]);
-    // One byte in 256 is encrypted to itself.
-    if (size != 1) EXPECT_EQ(records[0] == plain, GetParam() == Mode::authenticated || size == 0);
+    if (size != 1) {  // one byte in 256 is encrypted to itself
+      EXPECT_EQ(records[0] == plain, GetParam() == Mode::authenticated || size == 0);
+    }
     auto first = records[0];
     ASSERT_TRUE(in.open(first, tags[0]));
     EXPECT_EQ(first, plain);

@@ -256,13 +256,13 @@ TEST(AddedPlans, SumsThatRoundDifferentlyOnRanksAreRefused) {
       world.all_reduce(data);
       ADD_FAILURE() << "not refused";
     } catch (const AlgorithmRefused& error) {
-      EXPECT_THAT(error.what(),
-                  AllOf(HasSubstr("add in different orders"), HasSubstr("CAPSTAN_SAME_BITS=0")));
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("add in different orders"),
+                                      HasSubstr("CAPSTAN_REPRODUCIBLE=none")));
     }
     world.all_reduce(data, ReduceOp::max);  // does not round either
     EXPECT_EQ(data[999], 1);
   });
-  settings.same_bits = false;
+  settings.reproducible = Reproducible::none;
   EXPECT_GT(results_of_ranks(settings).size(), 1U);
   settings.algorithm.clear();
   EXPECT_EQ(results_of_ranks(settings).size(), 1U);

@@ -177,7 +177,8 @@ void bind_groups(py::class_<Endpoint>& c) {
             return group_of(self.form("with_reproducible()", keep));
           },
           py::arg("promise"),
-          "A communicator of the same ranks whose sums keep this promise: run, shape, placement or "
+          "A communicator of the same ranks whose sums keep this promise: none, run, shape, "
+          "placement or "
           "rank_order\n(docs/reproducibility.md). All ranks call it.")
       .def(
           "world_rank",

@@ -79,8 +79,7 @@ ProofPolicy proofs_of(const Settings& settings) {
   return {.built_in = settings.prove,
           .limit = settings.proof_limit,
           .trusts_beyond_limit = settings.trust_long_proofs,
-          .reproducible = settings.reproducible,
-          .same_bits = settings.same_bits};
+          .reproducible = settings.reproducible};
 }
 
 PlanContext Engine::plan_context(const SegmentLayout& layout) const {

@@ -50,8 +50,8 @@ Settings with_countable_times(Settings settings);
 
 /// The values of CAPSTAN_NETWORK, in the order of Network.
 /// The values of CAPSTAN_REPRODUCIBLE, in the order of Reproducible.
-inline constexpr std::array<std::string_view, 4> reproducible_names{"run", "shape", "placement",
-                                                                    "rank_order"};
+inline constexpr std::array<std::string_view, 5> reproducible_names{"none", "run", "shape",
+                                                                    "placement", "rank_order"};
 inline constexpr std::array<std::string_view, 4> network_names{"auto", "tcp", "ofi", "verbs"};
 /// The name of the network that carries the data: without a choice it is tcp.
 std::string_view word_for(Network network);

@@ -167,9 +167,9 @@ MachineView agree_on_machine(StoreExchange& exchange, const Process& own,
 
 /// How plans are proven: where one rank refuses a call, all have to.
 std::string settings_of_proofs(const Settings& settings) {
-  return fmt::format("proofs of {} within {} ms{}{}, bits by {}", settings.prove ? "all" : "added",
+  return fmt::format("proofs of {} within {} ms{}, bits by {}", settings.prove ? "all" : "added",
                      settings.proof_limit.count(), settings.trust_long_proofs ? " or trusted" : "",
-                     settings.same_bits ? "" : ", any bits", name_of(settings.reproducible));
+                     name_of(settings.reproducible));
 }
 
 /// Everything in a segment must agree between ranks, above all its layout, what peers store, how it
@@ -186,7 +186,7 @@ void agree_on_layout(StoreExchange& exchange, const SegmentLayout& layout,
       throw Mismatch(
           fmt::format("rank {} and rank {} have different settings ({}, and {}): give all ranks "
                       "the same CAPSTAN_CHUNK, CAPSTAN_RAILS, CAPSTAN_UNEXPECTED_MESSAGES, "
-                      "CAPSTAN_WIRE, CAPSTAN_PROVE, CAPSTAN_PROOF_LIMIT, CAPSTAN_SAME_BITS and "
+                      "CAPSTAN_WIRE, CAPSTAN_PROVE, CAPSTAN_PROOF_LIMIT and "
                       "CAPSTAN_REPRODUCIBLE",
                       exchange.self().value(), peer, own, theirs));
 }

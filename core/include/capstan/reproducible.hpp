@@ -11,6 +11,7 @@ namespace CAPSTAN_EXPORT capstan {
 /// The changes over which results that round keep their bits, from least to most: see
 /// Settings::reproducible.
 enum class Reproducible : std::uint8_t {
+  none,       ///< nothing: even the ranks of one all_reduce may differ in their last bits
   run,        ///< runs of one program on the same ranks
   shape,      ///< and lengths of calls, positions in them, buffers and how calls are cut or joined
   placement,  ///< and hosts, transports, algorithms and profiles

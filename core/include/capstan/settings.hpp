@@ -120,16 +120,11 @@ struct Settings {
   std::chrono::milliseconds proof_limit = std::chrono::seconds{1};
   bool trust_long_proofs = false;
 
-  /// Whether every all_reduce gives all ranks the same bits. Schedules that were added and whose
-  /// ranks add in different orders are refused then, for sums and products of floating-point
-  /// numbers and for operations of the program. Built-in algorithms give the same bits anyway. The
-  /// same on all ranks. CAPSTAN_SAME_BITS, 0 or 1.
-  bool same_bits = true;
-
   /// The promise about bits of sums and products of floating-point numbers, and of operations of
-  /// the program. What each promises, costs and leaves open: docs/reproducibility.md. Beyond `run`
-  /// a call runs by algorithms alone whose sums are proven to be one reduction in the order of
-  /// ranks; one that has none is InvalidArgument. The same on all ranks. CAPSTAN_REPRODUCIBLE: run,
+  /// the program. What each promises, costs and leaves open: docs/reproducibility.md. Below `run`
+  /// schedules that were added may run though their ranks add in different orders. Beyond it a call
+  /// runs by algorithms alone whose sums are proven to be one reduction in the order of ranks; one
+  /// that has none is InvalidArgument. The same on all ranks. CAPSTAN_REPRODUCIBLE: none, run,
   /// shape, placement or rank_order.
   Reproducible reproducible = Reproducible::run;
 

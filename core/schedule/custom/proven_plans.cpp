@@ -28,7 +28,7 @@ void check_needs(const PlannedCall& planned, const Guarantees& guarantees,
                     "schedules do not keep the order of ranks",
                     text_of(planned)),
         Rank{0}, -1);
-  if (policy.reproducible != Reproducible::run && rounds(call) &&
+  if (policy.reproducible > Reproducible::run && rounds(call) &&
       !adds_in_rank_order(guarantees, call))
     throw AlgorithmRefused(
         fmt::format(
@@ -37,11 +37,11 @@ void check_needs(const PlannedCall& planned, const Guarantees& guarantees,
             "or let another algorithm run such calls",
             text_of(planned)),
         Rank{0}, -1);
-  if (policy.same_bits && rounds(call) && !guarantees.same_sums)
+  if (policy.reproducible != Reproducible::none && rounds(call) && !guarantees.same_sums)
     throw AlgorithmRefused(
         fmt::format("{} does not run: ranks add in different orders, so that the results of ranks "
                     "may differ in their last bits: where that does not matter, set "
-                    "CAPSTAN_SAME_BITS=0",
+                    "CAPSTAN_REPRODUCIBLE=none",
                     text_of(planned)),
         Rank{0}, -1);
 }

@@ -17,7 +17,6 @@ struct ProofPolicy {
   std::chrono::nanoseconds limit{1'000'000'000};  ///< of one plan's proof
   bool trusts_beyond_limit = false;               ///< what would take longer runs without a proof
   Reproducible reproducible = Reproducible::run;  ///< beyond: sums are held to the order of ranks
-  bool same_bits = true;  ///< sums that may round differently on ranks are refused
 };
 
 /// Makes plans, and proves them first where their algorithm was added at run time. What has been

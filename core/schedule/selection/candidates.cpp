@@ -67,7 +67,7 @@ std::string why(Obstacle obstacle, const Algorithm& algorithm) {
 }
 
 SumOrder needed_order(const Call& call, bool commutative, Reproducible promise) {
-  if (promise != Reproducible::run && rounds(call))
+  if (promise > Reproducible::run && rounds(call))
     return keeps_partial_sums(call) ? SumOrder::left_fold : SumOrder::one_reduction;
   return commutative ? SumOrder::any : SumOrder::ranks;
 }

@@ -196,7 +196,7 @@ void add_explain_command(CLI::App& app, int& status, const std::vector<std::stri
   command->add_flag("--in-order", options->in_order,
                     "The operation is not commutative: ranks keep their order");
   command->add_option("--reproducible", options->reproducible,
-                      "What the bits of sums do not depend on: run, shape, placement or "
+                      "What the bits of sums do not depend on: none, run, shape, placement or "
                       "rank_order (default: that of CAPSTAN_REPRODUCIBLE)");
   command->add_option("--rules", options->rules, "Rules instead of those of CAPSTAN_ALGORITHM");
   command->add_option("--profile", options->profile, "A profile instead of the usual one, or none");

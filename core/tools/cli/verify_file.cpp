@@ -41,7 +41,7 @@ int verify_file(const std::string& path, const std::string& json) {
     perf::print_folded(
         "    ranks add in different orders, so that floating-point results may differ in their "
         "last "
-        "bits:\n    such sums are refused unless CAPSTAN_SAME_BITS=0\n");
+        "bits:\n    such sums are refused unless CAPSTAN_REPRODUCIBLE=none\n");
   if (proof.ok() && reduces(set.collective))
     perf::print_folded("    its sums are {}: see docs/reproducibility.md\n",
                        proof.rank_ordered_sum ? "reproducible"

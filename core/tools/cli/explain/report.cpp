@@ -92,7 +92,7 @@ nlohmann::json to_json(const SurveyedWay& way) {
 
 /// The cost of reproducible sums, where they are asked for.
 std::string bits_text(const Question& question, const Survey& survey) {
-  if (question.selection.reproducible == Reproducible::run || !rounds(question.call)) return "";
+  if (question.selection.reproducible <= Reproducible::run || !rounds(question.call)) return "";
   Question other = question;
   other.selection.reproducible = Reproducible::run;
   const Choice any = other.answer().decision.choice;
@@ -117,7 +117,7 @@ std::string to_text(const Question& question, const Survey& survey) {
   text +=
       fmt::format("because:  {}\ndecided by: {}\n", choice.reason, source_text(question, survey));
   if (rounds(question.call) && !choice.algorithm->guarantees.same_sums)
-    text += "bits:     ranks add in different orders: refused unless CAPSTAN_SAME_BITS=0\n";
+    text += "bits:     ranks add in different orders: refused unless CAPSTAN_REPRODUCIBLE=none\n";
   text += bits_text(question, survey);
   for (const std::string& rule : survey.rules_passed_over)
     text += fmt::format("a rule cannot be followed: {}\n", rule);
