@@ -54,6 +54,10 @@ void check_record(py::handle object, const py::dict& interface) {
     check_fields(py::module_::import("numpy").attr("dtype")(interface["descr"]));
 }
 
+void check_gaps(py::handle object) {
+  py::module_::import("capstan._arrays").attr("refuse_gaps")(object);
+}
+
 void check_mask(py::handle object) {
   const bool is_of_subclass = Py_TYPE(object.ptr())->tp_base != &PyBaseObject_Type;
   if (is_of_subclass && PyObject_CheckBuffer(object.ptr()))  // as numpy.ndarray itself is not

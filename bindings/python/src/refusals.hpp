@@ -22,6 +22,10 @@ void check_elements(std::string_view format, std::size_t bytes);
 void check_exporter(const Py_buffer& buffer);
 void check_record(py::handle object, const py::dict& interface);
 
+/// Throws a Python BufferError for elements with gaps between their fields that are a view of
+/// others', for example some fields of records: their exporter tells of all bytes.
+void check_gaps(py::handle object);
+
 /// Throws a Python BufferError where numpy.ma masks elements: calls would use the values beneath.
 void check_mask(py::handle object);
 
