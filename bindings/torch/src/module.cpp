@@ -33,9 +33,7 @@ c10::intrusive_ptr<Base> create(const c10::intrusive_ptr<c10d::Store>& store, in
   const ReleasedGil others_run;
   return translating([&]() -> c10::intrusive_ptr<Base> {
     Settings settings = Settings::from_environment();
-    // PyTorch counts microseconds in 64 bits: timedelta.max arrives as some number far below 0.
-    constexpr std::chrono::milliseconds least = std::chrono::hours{-24 * 365 * 1000};
-    if (timeout < least) timeout = timeout.max();
+    timeout = saturated(timeout);
     settings.timeout = settings.join_timeout = timeout;
     auto joined =
         Communicator::join(std::make_shared<StoreAdapter>(store), rank, size, settings, prefix);
