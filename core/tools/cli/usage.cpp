@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/platform/net/log.hpp"
 #include "core/platform/net/nearest.hpp"
 
 namespace capstan::cli {
@@ -74,7 +75,7 @@ std::string mistake(const std::string& error) {
 /// The error line of a command (the program or a subcommand): the mistake, and where its help is.
 std::string error_line(const CLI::App& command, const std::string& what) {
   const bool whole = command.get_parent() == nullptr;
-  return fmt::format("capstan: {} see capstan {}--help\n", what,
+  return fmt::format("capstan: {} see capstan {}--help\n", printable_lines(what),
                      whole ? "" : command.get_name() + " ");
 }
 
