@@ -85,10 +85,10 @@ std::string usage_error(const CLI::App* app, const CLI::Error& error) {
   const auto given = app->get_subcommands();
   const CLI::App* const command = given.empty() ? app : given.front();
   // With a value of its own, an unknown option leaves the program's words to `app`.
-  for (const CLI::App* const place : {command, app})
-    for (const std::string& word : place->remaining())
+  if (command != app)
+    for (const std::string& word : command->remaining())
       if (word != "--" && word.starts_with('-'))
-        return error_line(*place, unknown_word(*place, word));
+        return error_line(*command, unknown_word(*command, word));
   for (const CLI::App* const place : {app, command})
     for (const std::string& word : place->remaining())
       if (word != "--") return error_line(*place, unknown_word(*place, word));
