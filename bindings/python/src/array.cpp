@@ -274,6 +274,7 @@ std::optional<Array> Array::from_dlpack(py::handle object, const Wish& wish) {
   array.dlpack_ = managed;
   PyCapsule_SetName(capsule.ptr(), "used_dltensor");
   DLTensor told = managed->dl_tensor;  // the exporter's own may be exported again
+  check_dlpack(object, told);
   DLDataType& own = told.dtype;
   const std::size_t bytes = own.bits % 8U == 0 ? own.bits / 8U * own.lanes : 0;
   constexpr DLDataType boolean{6, 8, 1};  // kDLBool of later versions

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <dlpack/dlpack.h>
 #include <pybind11/pybind11.h>
 
 #include <cstddef>
@@ -28,6 +29,10 @@ void check_gaps(py::handle object);
 
 /// Throws a Python BufferError where numpy.ma masks elements: calls would use the values beneath.
 void check_mask(py::handle object);
+
+/// Throws a Python TypeError for handles and a BufferError for memory of devices that Capstan does
+/// not know: neither may be read.
+void check_dlpack(py::handle object, const DLTensor& tensor);
 
 /// Throws a Python BufferError for tensors of PyTorch's that are to be negated or conjugated when
 /// they are read: no protocol says so.
