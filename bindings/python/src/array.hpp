@@ -53,7 +53,7 @@ class Array {
   }
   /// The element type for texts: "f32", "bool", "6 bytes".
   std::string element_name() const;
-  /// What numpy says that its elements are, where they travel as bytes: numpy.dtype("M8[s]").
+  /// The type that numpy gives its elements, where they travel as bytes: numpy.dtype("M8[s]").
   const py::object& kind() const { return kind_; }
   /// The memory is the processor's.
   bool is_on_host() const { return is_on_host_; }

@@ -22,7 +22,7 @@ bool wait_for(const Work& work, std::chrono::nanoseconds limit) {
   return work.wait_for(limit);
 }
 
-/// Of a number of seconds, a timedelta, or None.
+/// The seconds of a number, a timedelta, or None.
 std::optional<double> seconds_of(py::handle timeout) {
   if (timeout.is_none()) return std::nullopt;
   const bool is_span = py::hasattr(timeout, "total_seconds");

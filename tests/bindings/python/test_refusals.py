@@ -189,7 +189,7 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
 
 
 def test_a_result_in_some_fields_overwrites_no_others(alone: cs.Communicator) -> None:
-    """What lies between their fields are fields of the array beneath, here even addresses."""
+    """Between their fields lie others of the array beneath, here even addresses."""
     for how, view in VIEWS.items():
         records = np.array([(i, [i], -i, i) for i in range(4)], RECORD)
         before, part = records.copy(), view(records)
