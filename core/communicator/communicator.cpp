@@ -10,6 +10,7 @@
 #include "core/communicator/communicator_prepared.hpp"
 #include "core/communicator/retired.hpp"
 #include "core/communicator/variables.hpp"
+#include "core/engine/executor/accumulating.hpp"
 #include "core/engine/run/engine.hpp"
 #include "core/engine/run/process_exit.hpp"
 #include "core/engine/run/progress.hpp"
@@ -62,11 +63,12 @@ void Communicator::Impl::refuse_moved_from() {
 }
 
 /// A forked child destroys nothing: threads that are not there would be waited for, and libraries
-/// that do not work in children called. Neither does exit() where other threads may be in a call.
+/// that do not work in children called. Neither does the function of an operation, whose rank is in
+/// the call, nor exit() where other threads may be in one.
 /// The object stays reachable, so that no tool takes it for lost.
 void Communicator::Dispose::operator()(Impl* impl) const noexcept {
   static std::atomic<Impl*> kept = nullptr;
-  const bool inherited = !impl->process.is_this();
+  const bool inherited = !impl->process.is_this() || Accumulating::applies();
   const bool used = !inherited && process_exits() && impl->engine.progress()->is_used_by_others();
   if (!inherited && !used)
     return impl->streams.made() ? retire([impl] { delete impl; }) : delete impl;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "core/platform/net/log.hpp"
+
 namespace capstan::perf {
 namespace {
 
@@ -47,7 +49,7 @@ std::string folded(std::string_view text, int width) {
   std::string all;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
-    all += folded_line(text.substr(0, end), limit);
+    all += folded_line(printable(text.substr(0, end), std::string::npos), limit);
     if (end < text.size()) all += '\n';
     text.remove_prefix(std::min(end + 1, text.size()));
   }

@@ -14,7 +14,8 @@ namespace capstan::perf {
 /// A text with lines of at most `width` characters. A longer line continues below its last column,
 /// if that begins in the first half, and otherwise a little farther in than it begins; that of a
 /// comment is one, too. Words are
-/// broken only where they are longer than a line.
+/// broken only where they are longer than a line. Control characters are made visible: what files
+/// and the environment tell is in such texts.
 std::string folded(std::string_view text, int width);
 
 /// Prints a text, folded to the width of the terminal.

@@ -106,6 +106,18 @@ TEST(NestedLaunch, TorchsVariablesOfAnotherPlaceAreAContradiction) {
     EXPECT_EQ(detect(with(open_mpi, same)).size, 4);
 }
 
+TEST(NestedLaunch, ALocalRankBeyondTheJobIsAContradiction) {
+  const std::vector<std::pair<std::string, std::string>> local_ranks{
+      {"capstan run", "CAPSTAN_LOCAL_RANK"},
+      {"Open MPI", "OMPI_COMM_WORLD_LOCAL_RANK"},
+      {"MPICH", "MPI_LOCALRANKID"},
+      {"Slurm", "SLURM_LOCALID"}};
+  for (const auto& [launcher, name] : local_ranks)
+    EXPECT_THAT(complaint(with(of_one_rank.at(launcher), {{name, "1"}})),
+                AllOf(HasSubstr(name + "=1"), HasSubstr("=1: ")))
+        << launcher;
+}
+
 TEST(NestedLaunch, TracesOfUnknownLaunchersAreNotAWorldOfOne) {
   const std::vector<std::pair<Variables, std::string>> traces{
       {{{"PMIX_RANK", "0"}, {"PMIX_NAMESPACE", "prterun-1@1"}}, "PMIX_RANK=0"},
@@ -129,7 +141,13 @@ TEST(NestedLaunch, TracesOfUnknownLaunchersAreNotAWorldOfOne) {
       {{{"SLURM_PROCID", "1"}}, "SLURM_PROCID=1"},
       {{{"SLURM_LOCALID", "1"}, {"SLURM_NTASKS", "2"}}, "SLURM_LOCALID=1"},
       {{{"PALS_LOCAL_RANKID", "0"}}, "PALS_LOCAL_RANKID=0"},
-      {{{"CAPSTAN_LOCAL_RANK", "1"}}, "CAPSTAN_LOCAL_RANK=1"}};
+      {{{"CAPSTAN_LOCAL_RANK", "1"}}, "CAPSTAN_LOCAL_RANK=1"},
+      {{{"MPIRUN_RANK", "0"}, {"MPIRUN_NPROCS", "2"}}, "MPIRUN_NPROCS=2"},
+      {{{"JAX_PROCESS_ID", "0"}, {"JAX_NUM_PROCESSES", "2"}}, "JAX_NUM_PROCESSES=2"},
+      {{{"OMPI_COMM_WORLD_NODE_RANK", "0"}}, "OMPI_COMM_WORLD_NODE_RANK=0"},
+      {{{"PMI_ID", "0"}}, "PMI_ID=0"},
+      {{{"SLURM_STEP_ID", "0"}, {"SLURM_NTASKS", "2"}}, "SLURM_NTASKS=2"},
+      {{{"SLURM_STEPID", "0"}, {"SLURM_PROCID", "0"}, {"SLURM_NPROCS", "2"}}, "SLURM_NPROCS=2"}};
   for (const auto& [variables, named] : traces)
     EXPECT_THAT(complaint(variables), AllOf(HasSubstr(named), HasSubstr("unset"))) << named;
   for (const Variables& alone :

@@ -127,6 +127,16 @@ TEST(Run, AFileThatIsNoProgramHasTheStatusThatShellsGive) {
   EXPECT_EQ(run_command({CAPSTAN_PROGRAM, "run", "-n", "2", "--", "/dev/null"}).status, 126);
 }
 
+TEST(Run, ALimitThatLetsNoRankStartIsNamed) {
+  const std::string program = CAPSTAN_PROGRAM;
+  for (const auto& [limit, named] : {std::pair{"-n 12", "RLIMIT_NOFILE"}, {"-n 4", "ulimit -n"}}) {
+    const auto result = run_command(
+        {"sh", "-c", std::string{"ulimit "} + limit + "; exec " + program + " run -n 4 true"});
+    EXPECT_EQ(result.status, 1) << limit;
+    EXPECT_THAT(result.output, AllOf(HasSubstr("cannot make a pipe"), HasSubstr(named))) << limit;
+  }
+}
+
 TEST(Run, RankZeroReadsStandardInput) {
   const auto result =
       run_command({"sh", "-c", fmt::format("echo hello | {} run -n 2 -- cat", CAPSTAN_PROGRAM)});
@@ -265,6 +275,9 @@ TEST(Program, UnknownValuesAreNamedWithTheNearestOne) {
 
 TEST(Program, WordsBehindAnUnknownOptionAreNotBlamed) {
   EXPECT_EQ(not_understood({"run", "-n", "2", "--foo", "--", "true"}),
+            "capstan: unknown option --foo (those of the program stand after --); "
+            "see capstan run --help\n");
+  EXPECT_EQ(not_understood({"run", "-n", "2", "--foo", "3", "--", "ls", "-l"}),
             "capstan: unknown option --foo (those of the program stand after --); "
             "see capstan run --help\n");
   EXPECT_EQ(not_understood({"run", "-n", "2", "train", "--time", "3"}),

@@ -16,6 +16,7 @@ namespace capstan {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -40,6 +41,33 @@ TEST(SettingsCommand, ShowsValueDefaultAndSourceOfAll) {
   EXPECT_EQ(row_of(rows, "CAPSTAN_WIRE").at("source"), "default");
   EXPECT_THAT(folder.run("CAPSTAN_RAILS=2 capstan settings --set").output,
               AllOf(HasSubstr("CAPSTAN_RAILS"), Not(HasSubstr("CAPSTAN_WIRE"))));
+}
+
+/// Files, names and variables may be of somebody else, and a terminal obeys what they hold.
+TEST(SettingsCommand, NoCommandShowsControlCharacters) {
+  const Folder folder;
+  std::ofstream{folder / "escape"} << "\033[31m\007";
+  std::ofstream{folder / "named.json"} << R"({"\u001b[31m": 1})";
+  folder.run(
+      "capstan export all_reduce --algorithm ring --ranks 2 --count 8 --name own |"
+      R"( sed 's/"summary": "/&\\u001b[31m/' >summary.json;)"
+      R"( sed 's/"put"/"\\u001b[31m"/' summary.json >verb.json)");
+  for (const std::string command :
+       {"capstan \"$E\"", "capstan perf \"$E\"", "capstan perf all_reduce \"--$E\"",
+        "capstan verify \"$E.json\"", "capstan verify verb.json", "capstan run -n \"$E\" true",
+        "capstan run -n 1 \"$E\"", "capstan run --hosts \"$E\" true",
+        "capstan explain all_reduce --bytes \"$E\"",
+        "CAPSTAN_ALGORITHM=\"$E\" capstan explain all_reduce --bytes 8",
+        "CAPSTAN_SCHEDULES=summary.json CAPSTAN_ALGORITHM=all_reduce:own"
+        " capstan explain all_reduce --bytes 32 --ranks 2",
+        "capstan simulate all_reduce -n 4 --topology \"$E\"",
+        "capstan simulate all_reduce -n 4 --topology named.json",
+        "CAPSTAN_TIMEOUT=\"$E\" capstan settings", "CAPSTAN_INTERFACE=\"$E\" capstan settings",
+        "CAPSTAN_INTERFACE=\"$E\" capstan doctor"}) {
+    const auto result = folder.run("E=$(cat escape); " + command);
+    EXPECT_THAT(result.output, HasSubstr("\\x1b[31m")) << command;
+    EXPECT_THAT(result.output, Not(AnyOf(HasSubstr("\033"), HasSubstr("\007")))) << command;
+  }
 }
 
 TEST(SettingsCommand, NeverShowsASecret) {

@@ -284,6 +284,33 @@ TEST(Reducers, AnOperationMayThrowAnything) {
   });
 }
 
+/// Its rank is in the call that the function is for, with or without a progress thread.
+TEST(Reducers, AnOperationThatCallsCapstanEndsTheCall) {
+  const std::vector<std::function<void(Communicator&)>> calls{
+      [](Communicator& world) { world.barrier(); },
+      [](Communicator& world) { world.start_barrier().wait(); },
+      [](Communicator& world) { static_cast<void>(world.with_algorithm("barrier:flat")); },
+      [](Communicator& world) { world.probe(0, 0); }};
+  Settings settings = bounded_settings();
+  for (const bool has_thread : {false, true})
+    for (const auto& call : calls) {
+      settings.progress_thread = has_thread;
+      on_threads(2, settings, [&](Communicator& world) {
+        const auto nested = Reducer::of<float>("nested", [&](float a, float b) {
+          call(world);
+          return a + b;
+        });
+        std::vector<float> data(3, 1);
+        try {
+          world.all_reduce(data, nested);
+          ADD_FAILURE() << "the operation has called Capstan";
+        } catch (const Error& error) {
+          EXPECT_THAT(error.what(), HasSubstr("'nested' threw: the function of an operation has"));
+        }
+      });
+    }
+}
+
 TEST(Requests, LengthsThatDoNotFitAreRefused) {
   on_threads(2, bounded_settings(), [](Communicator& world) {
     std::vector<int> five(5), six(6), ten(10);

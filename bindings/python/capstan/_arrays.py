@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 import sys
 from typing import Any, Sequence
 
@@ -19,8 +20,10 @@ def empty(like: Any, shape: Sequence[int]) -> Any:
     import numpy
 
     known = getattr(like, "dtype", None)
-    dtype = known if isinstance(known, numpy.dtype) else numpy.asarray(memoryview(like)).dtype
-    return numpy.empty(tuple(shape), dtype)
+    if isinstance(known, numpy.dtype):
+        return numpy.empty(tuple(shape), known)
+    exporter = like if hasattr(like, "__array_interface__") else memoryview(like)
+    return numpy.empty(tuple(shape), numpy.asarray(exporter).dtype)
 
 
 def has_addresses(kind: Any) -> bool:
@@ -41,6 +44,39 @@ def refuse_addresses(exporter: Any) -> None:
         raise TypeError(
             f"elements of this {type(exporter).__name__} have addresses, which mean nothing to another rank: pass values"
         )
+
+
+def has_gaps(dtype: Any) -> bool:
+    """Whether bytes of elements belong to none of their fields."""
+    if dtype.subdtype is not None:
+        return has_gaps(dtype.base)
+    if dtype.fields is None:
+        return False
+    end = 0
+    offsets = {name: int(dtype.fields[name][1]) for name in dtype.names}
+    for name, offset in sorted(offsets.items(), key=operator.itemgetter(1)):
+        field = dtype[name]
+        if offset > end or has_gaps(field):
+            return True
+        end = max(end, offset + field.itemsize)
+    return bool(end < dtype.itemsize)
+
+
+def refuse_gaps(array: Any) -> None:
+    """For views of some fields of records, as records[["x", "z"]]: a result would overwrite the others."""
+    while isinstance(array, memoryview):
+        array = array.obj
+    dtype = getattr(array, "dtype", None)
+    if not hasattr(array, "__array_interface__") or not has_gaps(dtype):
+        return
+    beneath = array
+    while beneath is not None:
+        if getattr(beneath, "dtype", dtype) != dtype:
+            raise BufferError(
+                f"the elements, {dtype}, are parts of elements of another array, whose other bytes a result would "
+                "overwrite: pass a copy (numpy.lib.recfunctions.repack_fields), or one field at a time"
+            )
+        beneath = getattr(beneath, "obj" if isinstance(beneath, memoryview) else "base", None)
 
 
 def refuse_mask(array: Any) -> None:

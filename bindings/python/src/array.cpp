@@ -162,6 +162,7 @@ Array& Array::operator=(Array&& other) noexcept {
   if (buffer_.shape == &other.buffer_.len) buffer_.shape = &buffer_.len;
   if (buffer_.strides == &other.buffer_.itemsize) buffer_.strides = &buffer_.itemsize;
   other.buffer_ = {};
+  kind_ = std::move(other.kind_);
   owner_ = std::move(other.owner_);
   dlpack_ = std::exchange(other.dlpack_, nullptr);
   tensor_ = std::move(other.tensor_);
@@ -199,8 +200,11 @@ Array Array::of(py::handle object, const Wish& wish) {
     return std::move(*array);
   // numpy exports dates by its own interface alone.
   const bool is_numpy = py::hasattr(object, "__array_interface__");
-  if (!is_numpy || wish.use == Use::combined)
-    if (auto array = from_dlpack(object, wish)) return std::move(*array);
+  if (!is_numpy || wish.use == Use::combined) try {
+      if (auto array = from_dlpack(object, wish)) return std::move(*array);
+    } catch (const py::error_already_set& error) {
+      if (!is_numpy || !error.matches(PyExc_BufferError)) throw;
+    }
   if (auto array = from_interface(object, "__array_interface__", wish)) return std::move(*array);
   throw py::type_error(
       fmt::format("a {} has no memory to move: pass a numpy array, a tensor, an array.array, a "
@@ -215,13 +219,12 @@ std::optional<Array> Array::from_buffer(py::handle object, const Wish& wish) {
   if (PyObject_GetBuffer(object.ptr(), &array.buffer_, flags) != 0) {
     array.buffer_ = {};
     // numpy refuses to export some types: bf16 of ml_dtypes, which DLPack may have, and dates.
-    const bool other_way = !wish.writes || wish.use == Use::moved;
-    if (PyErr_ExceptionMatches(PyExc_ValueError) && !PyErr_ExceptionMatches(PyExc_BufferError) &&
-        other_way) {
-      PyErr_Clear();
+    const bool may_pass = !wish.writes || wish.use == Use::moved;
+    const py::error_already_set refusal;
+    if (may_pass && refusal.matches(PyExc_ValueError) && !refusal.matches(PyExc_BufferError) &&
+        py::hasattr(object, "__array_interface__"))
       return std::nullopt;
-    }
-    throw py::error_already_set();
+    throw refusal;
   }
   const Py_buffer& buffer = array.buffer_;
   const std::string_view format = buffer.format ? buffer.format : "B";
@@ -229,12 +232,14 @@ std::optional<Array> Array::from_buffer(py::handle object, const Wish& wish) {
   check_elements(format, bytes);
   const auto own = element_type(format, bytes);
   if (!own) check_exporter(buffer);
+  if (!own && wish.writes) check_gaps(object);
   const auto element = chosen(wish.type, bytes, own, wish.use);
   if (!element) refuse_elements(object, format);
   array.data_ = buffer.buf;
   array.type_ = element->type;
   array.is_bool_ = element->is_bool;
   array.pieces_ = element->pieces;
+  array.set_kind(object);
   array.count_ = static_cast<std::size_t>(buffer.len / buffer.itemsize) * element->pieces;
   array.is_dense_ = PyBuffer_IsContiguous(&buffer, 'C') != 0;
   if (!array.is_dense_)
@@ -269,6 +274,7 @@ std::optional<Array> Array::from_dlpack(py::handle object, const Wish& wish) {
   array.dlpack_ = managed;
   PyCapsule_SetName(capsule.ptr(), "used_dltensor");
   DLTensor told = managed->dl_tensor;  // the exporter's own may be exported again
+  check_dlpack(object, told);
   DLDataType& own = told.dtype;
   const std::size_t bytes = own.bits % 8U == 0 ? own.bits / 8U * own.lanes : 0;
   constexpr DLDataType boolean{6, 8, 1};  // kDLBool of later versions
@@ -297,12 +303,20 @@ std::optional<Array> Array::from_interface(py::handle object, const char* name, 
   const py::dict interface = object.attr(name);
   const auto typestr = interface["typestr"].cast<std::string>();
   check_elements(typestr, element_bytes(typestr));
-  if (typestr.size() > 1 && typestr[1] == 'V') check_record(object, interface);
+  if (typestr.size() > 1 && typestr[1] == 'V') {
+    check_record(object, interface);
+    if (wish.writes) check_gaps(object);
+  }
   const auto element =
       chosen(wish.type, element_bytes(typestr), element_type_of_interface(typestr), wish.use);
   if (!element) refuse_elements(object, typestr);
   if (interface.contains("mask") && !interface["mask"].is_none())
     throw py::buffer_error("the array has a mask, which a result cannot have: pass its values");
+  if (!interface.contains("data") || !py::isinstance<py::tuple>(interface["data"]))
+    throw py::type_error(fmt::format(
+        "the array interface of this {} has no address (`data` is no tuple): pass the object that "
+        "has the memory",
+        type_name(object)));
   const py::tuple data = interface["data"];
   if (wish.writes && data[1].cast<bool>()) throw py::buffer_error("the array is read-only");
   std::vector<std::int64_t> shape, strides;
@@ -316,6 +330,7 @@ std::optional<Array> Array::from_interface(py::handle object, const char* name, 
   array.owner_ = py::reinterpret_borrow<py::object>(object);
   array.is_bool_ = element->is_bool;
   array.pieces_ = element->pieces;
+  array.set_kind(object);
   array.set_layout({.data = reinterpret_cast<void*>(data[0].cast<std::uintptr_t>()),
                     .type = element->type,
                     .shape = std::move(shape),
@@ -333,7 +348,9 @@ std::vector<std::int64_t> Array::shape() const {
 
 std::string Array::element_name() const {
   if (is_bool_) return "bool";
-  return pieces_ > 1 ? fmt::format("{} bytes", pieces_) : std::string{name_of(type_)};
+  if (pieces_ == 1) return std::string{name_of(type_)};
+  const std::string kind = kind_ && !kind_.is_none() ? ", " + std::string{py::str(kind_)} : "";
+  return fmt::format("{} bytes{}", pieces_, kind);
 }
 
 TensorView Array::view() const {
@@ -352,6 +369,7 @@ Array Array::packed() const {
   copied.data_ = PyByteArray_AS_STRING(copied.owner_.ptr());
   copied.count_ = count_;
   copied.pieces_ = pieces_;
+  copied.kind_ = kind_;
   copied.type_ = type_;
   copied.is_bool_ = is_bool_;
   copied.tensor_ = TensorView{copied.data_, type_, view().shape};
@@ -376,21 +394,6 @@ DataType element_type_of(py::handle type) {
   const auto known = element_type_of_interface(name);
   if (!known || known->is_bool) refuse_elements(dtype, name);
   return known->type;
-}
-
-void require_dense(const Array& array, const char* call, const char* role) {
-  if (array.is_dense()) return;
-  throw py::buffer_error(
-      fmt::format("{}: the {} is not contiguous: pass a contiguous copy (numpy.ascontiguousarray, "
-                  "tensor.contiguous())",
-                  call, role));
-}
-
-Array input_of(py::handle object, const char* call, Use use) {
-  Array array = Array::readable(object, use);
-  if (!array.is_dense() && array.is_on_host()) return array.packed();
-  require_dense(array, call, "input");
-  return array;
 }
 
 }  // namespace capstan::python

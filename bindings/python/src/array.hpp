@@ -53,6 +53,8 @@ class Array {
   }
   /// The element type for texts: "f32", "bool", "6 bytes".
   std::string element_name() const;
+  /// The type that numpy gives its elements, where they travel as bytes: numpy.dtype("M8[s]").
+  const py::object& kind() const { return kind_; }
   /// The memory is the processor's.
   bool is_on_host() const { return is_on_host_; }
   /// In elements of the object.
@@ -75,22 +77,22 @@ class Array {
   static std::optional<Array> from_dlpack(py::handle object, const Wish& wish);
   static std::optional<Array> from_interface(py::handle object, const char* name, const Wish& wish);
   void set_layout(Layout layout, const Wish& wish);
+  void set_kind(py::handle object) {
+    if (pieces_ > 1 && py::hasattr(object, "__array_interface__"))
+      kind_ = py::getattr(object, "dtype", py::none());
+  }
   void release() noexcept;
 
   void* data_ = nullptr;
   std::size_t count_ = 0, pieces_ = 1;
   DataType type_ = DataType::u8;
   bool is_dense_ = true, is_bool_ = false, is_on_host_ = true;
-  Py_buffer buffer_{};                ///< the export; buffer_.obj is null without one
+  Py_buffer buffer_{};  ///< the export; buffer_.obj is null without one
+  py::object kind_;
   py::object owner_;                  ///< of memory that no buffer exports
   void* dlpack_ = nullptr;            ///< a DLManagedTensor, which is deleted at the end
   std::optional<TensorView> tensor_;  ///< unless a dense buffer has shape and strides; in pieces
 };
-
-/// The array that a call reads, as contiguous memory: a copy, if it must be. Throws a Python
-/// BufferError, which names the call, where that cannot be.
-Array input_of(py::handle object, const char* call, Use use = Use::combined);
-void require_dense(const Array& array, const char* call, const char* role);
 
 /// From the type's name, "f32", or from whatever numpy.dtype() takes: np.float32, "<f4". Throws
 /// InvalidArgument, and TypeError for types of numpy's that Capstan does not have.

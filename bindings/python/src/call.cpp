@@ -7,6 +7,21 @@
 
 namespace capstan::python {
 
+void require_dense(const Array& array, const char* call, const char* role) {
+  if (array.is_dense()) return;
+  throw py::buffer_error(
+      fmt::format("{}: the {} is not contiguous: pass a contiguous copy (numpy.ascontiguousarray, "
+                  "tensor.contiguous())",
+                  call, role));
+}
+
+Array input_of(py::handle object, const char* call, Use use) {
+  Array array = Array::readable(object, use);
+  if (!array.is_dense() && array.is_on_host()) return array.packed();
+  require_dense(array, call, "input");
+  return array;
+}
+
 py::object empty(py::handle like, const std::vector<std::int64_t>& shape) {
   return py::module_::import("capstan._arrays").attr("empty")(like, py::cast(shape));
 }

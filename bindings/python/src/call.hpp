@@ -14,6 +14,11 @@
 
 namespace capstan::python {
 
+/// The array that a call reads, as contiguous memory: a copy, if it must be. Throws a Python
+/// BufferError, which names the call, where that cannot be.
+Array input_of(py::handle object, const char* call, Use use = Use::combined);
+void require_dense(const Array& array, const char* call, const char* role);
+
 /// A request's arrays, and what it gives.
 struct Call {
   Request request;
@@ -59,7 +64,9 @@ struct Call {
     arrays.push_back(std::move(array));
   }
   static bool alike(const Array& a, const Array& b) {
-    return a.type() == b.type() && a.pieces() == b.pieces() && a.is_bool() == b.is_bool();
+    const bool same_kind = !a.kind() || !b.kind() || a.kind().equal(b.kind());
+    return a.type() == b.type() && a.pieces() == b.pieces() && a.is_bool() == b.is_bool() &&
+           same_kind;
   }
 };
 

@@ -9,6 +9,7 @@
 #include <functional>
 #include <utility>
 
+#include "call.hpp"
 #include "errors.hpp"
 #include "module.hpp"
 #include "stream.hpp"

@@ -50,10 +50,13 @@ Signature Signature::of(std::string_view text) {
   return signature;
 }
 
-py::type_error Signature::wrong_type(std::size_t parameter, py::handle argument) const {
-  return py::type_error(fmt::format("{}(): '{}' cannot be a {}", method,
-                                    py::str(names[parameter]).cast<std::string>(),
-                                    Py_TYPE(argument.ptr())->tp_name));
+py::type_error Signature::wrong_type(std::size_t parameter, py::handle argument,
+                                     std::string_view wanted) const {
+  constexpr std::size_t longest = 60;
+  auto value = py::repr(argument).cast<std::string>();
+  if (value.size() > longest) value = fmt::format("a {}", Py_TYPE(argument.ptr())->tp_name);
+  return py::type_error(fmt::format("{}(): '{}' cannot be {}: pass {}", method,
+                                    py::str(names[parameter]).cast<std::string>(), value, wanted));
 }
 
 bool Signature::parse(PyObject* const* arguments, Py_ssize_t given, PyObject* keywords,

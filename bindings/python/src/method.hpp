@@ -14,6 +14,7 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "classes.hpp"
 #include "errors.hpp"
@@ -39,7 +40,9 @@ struct Signature {
   /// Finds the argument of each parameter, null without one. False with a TypeError.
   bool parse(PyObject* const* arguments, Py_ssize_t given, PyObject* keywords,
              std::array<PyObject*, most>& found) const;
-  py::type_error wrong_type(std::size_t parameter, py::handle argument) const;
+  /// `wanted` says what to pass.
+  py::type_error wrong_type(std::size_t parameter, py::handle argument,
+                            std::string_view wanted) const;
 };
 
 /// The argument `wait` of a collective, True, False or "persistent", and the stream in whose order
@@ -53,13 +56,22 @@ struct Wait {
 
 namespace detail {
 
+/// Parameters of the type in a call, for the texts of errors.
+template <class T>
+constexpr std::string_view wanted = "another type";
+template <>
+constexpr std::string_view wanted<int> = "a whole number of 32 bits";
+template <>
+constexpr std::string_view wanted<std::optional<std::vector<std::size_t>>> =
+    "a whole number from 0 up for each rank";
+
 /// Throws a TypeError that names the parameter.
 template <class T>
 T cast(PyObject* argument, const Signature& signature, std::size_t index) {
   try {
     return py::handle{argument}.cast<T>();
   } catch (const py::cast_error&) {
-    throw signature.wrong_type(index, argument);
+    throw signature.wrong_type(index, argument, wanted<T>);
   }
 }
 

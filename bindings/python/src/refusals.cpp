@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "capstan/tensor.hpp"
+
 namespace capstan::python {
 namespace {
 
@@ -54,10 +56,39 @@ void check_record(py::handle object, const py::dict& interface) {
     check_fields(py::module_::import("numpy").attr("dtype")(interface["descr"]));
 }
 
+void check_gaps(py::handle object) {
+  py::module_::import("capstan._arrays").attr("refuse_gaps")(object);
+}
+
 void check_mask(py::handle object) {
   const bool is_of_subclass = Py_TYPE(object.ptr())->tp_base != &PyBaseObject_Type;
   if (is_of_subclass && PyObject_CheckBuffer(object.ptr()))  // as numpy.ndarray itself is not
     py::module_::import("capstan._arrays").attr("refuse_mask")(object);
+}
+
+void check_dlpack(py::handle object, const DLTensor& tensor) {
+  const auto refuse = [&](auto error, std::string_view why) {
+    throw decltype(error)(fmt::format(
+        "the tensor of this {} {}",
+        py::str(py::type::handle_of(object).attr("__name__")).cast<std::string>(), why));
+  };
+  if (tensor.dtype.code == kDLOpaqueHandle)
+    refuse(py::type_error{""}, "has handles, which mean nothing to another rank: pass values");
+  if (tensor.ndim < 0) refuse(py::buffer_error{""}, "has a number of dimensions below 0");
+  switch (static_cast<DeviceType>(tensor.device.device_type)) {
+    case DeviceType::cpu:
+    case DeviceType::cuda:
+    case DeviceType::cuda_host:
+    case DeviceType::rocm:
+    case DeviceType::rocm_host:
+    case DeviceType::cuda_managed:
+      return;
+  }
+  refuse(
+      py::buffer_error{""},
+      fmt::format("is on a device of DLPack's type {}, whose memory Capstan cannot read: copy it "
+                  "to the host",
+                  static_cast<int>(tensor.device.device_type)));
 }
 
 void check_pending(py::handle tensor) {

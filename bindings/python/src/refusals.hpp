@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <dlpack/dlpack.h>
 #include <pybind11/pybind11.h>
 
 #include <cstddef>
@@ -22,8 +23,16 @@ void check_elements(std::string_view format, std::size_t bytes);
 void check_exporter(const Py_buffer& buffer);
 void check_record(py::handle object, const py::dict& interface);
 
+/// Throws a Python BufferError for elements with gaps between their fields that are a view of
+/// others', for example some fields of records: their exporter tells of all bytes.
+void check_gaps(py::handle object);
+
 /// Throws a Python BufferError where numpy.ma masks elements: calls would use the values beneath.
 void check_mask(py::handle object);
+
+/// Throws a Python TypeError for handles and a BufferError for memory of devices that Capstan does
+/// not know: neither may be read.
+void check_dlpack(py::handle object, const DLTensor& tensor);
 
 /// Throws a Python BufferError for tensors of PyTorch's that are to be negated or conjugated when
 /// they are read: no protocol says so.

@@ -22,19 +22,34 @@ bool wait_for(const Work& work, std::chrono::nanoseconds limit) {
   return work.wait_for(limit);
 }
 
-std::optional<std::chrono::nanoseconds> limit_of(std::optional<double> seconds) {
+/// The seconds of a number, a timedelta, or None.
+std::optional<double> seconds_of(py::handle timeout) {
+  if (timeout.is_none()) return std::nullopt;
+  const bool is_span = py::hasattr(timeout, "total_seconds");
+  const py::object number = is_span ? py::object(timeout.attr("total_seconds")())
+                                    : py::reinterpret_borrow<py::object>(timeout);
+  const double seconds = PyUnicode_Check(number.ptr()) ? -1 : PyFloat_AsDouble(number.ptr());
+  if (!PyErr_Occurred()) return seconds;
+  PyErr_Clear();
+  return -1;
+}
+
+std::optional<std::chrono::nanoseconds> limit_of(std::optional<double> seconds,
+                                                 py::handle timeout) {
   if (!seconds) return std::nullopt;
   const auto limit = time_limit_of(*seconds);
   if (!limit)
-    throw py::value_error(fmt::format("timeout={}: pass seconds from 0, or None", *seconds));
+    throw py::value_error(fmt::format("timeout={}: pass seconds from 0, a timedelta, or None",
+                                      py::repr(timeout).cast<std::string>()));
   const std::chrono::duration<double> exact{*seconds};
   return exact < *limit ? std::chrono::duration_cast<std::chrono::nanoseconds>(exact) : *limit;
 }
 
-py::object wait(const Pending& pending, std::optional<double> timeout) {
-  if (!wait_interruptibly(pending.work, limit_of(timeout))) {
+py::object wait(const Pending& pending, py::handle timeout) {
+  const auto seconds = seconds_of(timeout);
+  if (!wait_interruptibly(pending.work, limit_of(seconds, timeout))) {
     PyErr_SetString(PyExc_TimeoutError, fmt::format("{} has not ended within {} s; it continues",
-                                                    pending.work.describe(), *timeout)
+                                                    pending.work.describe(), *seconds)
                                             .c_str());
     throw py::error_already_set();
   }
@@ -103,7 +118,7 @@ void bind_work(py::module_& m) {
                       "of its rank,\nor by the progress thread. Awaitable in asyncio.")
       .def("wait", &wait, py::arg("timeout") = py::none(),
            "Returns the operation's result when it has ended; raises its error. Raises "
-           "TimeoutError after\n`timeout` seconds: the operation then continues.")
+           "TimeoutError after\n`timeout` seconds, or a timedelta: the operation then continues.")
       .def_property_readonly(
           "done", [](const Pending& self) { return wait_for(self.work, {}); },
           "Whether the operation has ended. Asking moves it on.")

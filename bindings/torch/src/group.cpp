@@ -103,7 +103,7 @@ std::shared_ptr<Communicator> Group::communicator() {
 HandlePtr Group::handle(c10d::OpType type, const char* title, std::chrono::milliseconds limit) {
   if (batch_) return batch_;
   const auto sequence = c10d::isP2POp(type) ? sequence_.load() : ++sequence_;
-  auto own = limit > kNoTimeout ? limit : timeout_.load();
+  auto own = limit_of(limit, timeout_);
   if (own >= longest_ && own < own.max() - patience) own += patience;
   return c10::make_intrusive<Handle>(rank_, type, title, sequence, own);
 }
@@ -139,11 +139,15 @@ WorkPtr Group::endCoalescing() {
 
 #if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 6)
 void Group::setTimeout(std::chrono::milliseconds timeout) {
+  timeout = saturated(timeout);
   if (timeout > longest_)
     refuse(
         fmt::format("the time-out of a group of the backend capstan can be shortened, but not "
                     "beyond the {} s that the group was made with: pass timeout= there",
                     longest_.count() / 1000.0));
+  if (timeout <= kNoTimeout)
+    refuse(fmt::format("a group's time-out of {} s is no duration: pass one above 0",
+                       timeout.count() / 1000.0));
   timeout_ = timeout;
 }
 

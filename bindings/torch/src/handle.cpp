@@ -121,9 +121,23 @@ int Handle::sourceRank() const {
   return message->source;
 }
 
+std::chrono::milliseconds saturated(std::chrono::milliseconds timeout) {
+  constexpr std::chrono::milliseconds least = std::chrono::hours{-24 * 365 * 1000};
+  return timeout < least ? timeout.max() : timeout;
+}
+
+std::chrono::milliseconds limit_of(std::chrono::milliseconds asked,
+                                   std::chrono::milliseconds otherwise) {
+  asked = saturated(asked);
+  if (asked < c10d::kUnsetTimeout)
+    refuse(
+        fmt::format("a time-out of {} s is no duration: pass one above 0", asked.count() / 1000.0));
+  return asked > kNoTimeout ? asked : otherwise;
+}
+
 bool Handle::wait(std::chrono::milliseconds timeout) {
   if (!launched_) refuse("this work is part of a batch that has not been started: end it first");
-  const auto limit = timeout > kNoTimeout ? timeout : limit_;
+  const auto limit = limit_of(timeout, limit_);
   const auto deadline = limit > kNoTimeout ? Deadline::in(limit) : Deadline::never();
   translating([&] {
     for (const capstan::Work& work : works_)

@@ -12,6 +12,15 @@
 
 namespace capstan::pytorch {
 
+/// PyTorch counts microseconds in 64 bits: timedelta.max arrives as some number far below 0, and is
+/// for ever.
+std::chrono::milliseconds saturated(std::chrono::milliseconds timeout);
+
+/// A call's time-out, or `otherwise` where it has none, 0 or kUnsetTimeout. Throws a ValueError for
+/// what is no duration.
+std::chrono::milliseconds limit_of(std::chrono::milliseconds asked,
+                                   std::chrono::milliseconds otherwise);
+
 /// PyTorch's handle of operations that were started, one or, in a batch, many. The operations move
 /// on while a thread waits for any of the group, and from getFuture() on by Capstan's progress
 /// thread. Thread-safe once launched.

@@ -80,7 +80,7 @@ WorkPtr Group::barrier(const c10d::BarrierOptions& options) {
 
 void Group::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_for_all) {
   ++sequence_;
-  const auto limit = options.timeout > kNoTimeout ? options.timeout : timeout_.load();
+  const auto limit = limit_of(options.timeout, timeout_);
   translating([&] { rank_ == 0 ? wait_for_ranks(limit, wait_for_all) : report_to_first(limit); });
 }
 

@@ -23,9 +23,7 @@ c10::intrusive_ptr<Base> create(const c10::intrusive_ptr<c10d::Store>& store, in
                                 bool reconfigures) {
   const ReleasedGil others_run;
   return translating([&]() -> c10::intrusive_ptr<Base> {
-    // PyTorch counts microseconds in 64 bits: timedelta.max arrives as some number far below 0.
-    constexpr std::chrono::milliseconds least = std::chrono::hours{-24 * 365 * 1000};
-    if (timeout < least) timeout = timeout.max();
+    timeout = saturated(timeout);
     if (reconfigures) return c10::make_intrusive<Group>(rank, size, timeout);
     const auto members = owned(Communicator::join(std::make_shared<StoreAdapter>(store), rank, size,
                                                   settings_of(timeout), prefix));

@@ -30,9 +30,12 @@ constexpr std::array traces{
     Trace{"Cray ALPS", "ALPS_APP_PE", nullptr},
     Trace{"IBM's jsrun", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE"},
     Trace{"HPE MPT", "MPT_MPI_RANK", "MPT_MPI_SIZE"},
+    Trace{"MVAPICH", "MPIRUN_RANK", "MPIRUN_NPROCS"}, Trace{"MPICH", "PMI_ID", nullptr},
+    Trace{"JAX", "JAX_PROCESS_ID", "JAX_NUM_PROCESSES"},
     Trace{"Horovod", "HOROVOD_RANK", "HOROVOD_SIZE"},
     Trace{"Horovod", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE"},
     Trace{"Open MPI", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    Trace{"Open MPI", "OMPI_COMM_WORLD_NODE_RANK", nullptr},
     Trace{"MPICH", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
     Trace{"capstan run", "CAPSTAN_LOCAL_RANK", "CAPSTAN_LOCAL_SIZE"},
     Trace{"torchrun", "RANK", "WORLD_SIZE", false},
@@ -41,6 +44,8 @@ constexpr std::array traces{
     Trace{"torchrun", "ROLE_RANK", "ROLE_WORLD_SIZE", false},
     // A batch script has SLURM_PROCID=0, too, and the numbers of the tasks that it may start.
     Trace{"Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", false, "SLURM_STEP_ID"},
+    Trace{"Slurm", "SLURM_PROCID", "SLURM_NTASKS", false, "SLURM_STEP_ID"},
+    Trace{"Slurm", "SLURM_PROCID", "SLURM_NPROCS", false, "SLURM_STEPID"},
     Trace{"Slurm", "SLURM_LOCALID", nullptr, false},
     Trace{"Cray PALS", "PALS_LOCAL_RANKID", nullptr}};
 

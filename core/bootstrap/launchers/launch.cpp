@@ -90,6 +90,9 @@ void check(const Launch& launch, const Names& names) {
   if (launch.rank >= launch.size) {
     contradiction(names.rank, launch.rank, names.size, launch.size, launch.launcher);
   }
+  if (launch.local_rank >= launch.size) {
+    contradiction(names.local_rank, launch.local_rank, names.size, launch.size, launch.launcher);
+  }
   if (launch.local_size > launch.size) {
     contradiction(names.local_size, launch.local_size, names.size, launch.size, launch.launcher);
   }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/engine/control/cache_lines.hpp"
+#include "core/engine/executor/accumulating.hpp"
 #include "core/platform/net/own_process.hpp"
 
 namespace capstan {
@@ -122,6 +123,7 @@ void accumulate(const void* state, void* accumulator, const void* next, std::siz
     throw std::runtime_error(fmt::format("the operation '{}' threw: {}", operation.name, text));
   };
   try {
+    const Accumulating calls_nothing;
     operation.accumulate(accumulator, next, count);
   } catch (const std::exception& error) {
     fail(error.what());

@@ -8,6 +8,9 @@
 
 #include <algorithm>
 
+#include "capstan/error.hpp"
+#include "core/engine/executor/accumulating.hpp"
+
 namespace capstan {
 namespace {
 
@@ -34,8 +37,16 @@ void BiasedMutex::move_bias(Owner* next) {
   while (last->inside.load(std::memory_order_acquire)) ::sched_yield();
 }
 
+void BiasedMutex::require_no_operation() {
+  if (Accumulating::applies())
+    throw InvalidArgument(
+        "the function of an operation has called Capstan, whose rank runs that function: let it "
+        "only combine the elements that it gets");
+}
+
 BiasedMutex::Owner* BiasedMutex::take() {
   require_own_process();
+  require_no_operation();
   awaited_.fetch_add(1, std::memory_order_relaxed);
   mutex_.lock();
   awaited_.fetch_sub(1, std::memory_order_relaxed);

@@ -22,10 +22,13 @@ class BiasedMutex final : private ChangedByFork {
     std::atomic<bool> inside = false;
   };
 
-  /// Returns what unlock() is to be told.
+  /// Returns what unlock() is to be told. Throws InvalidArgument in the function of an operation,
+  /// which is called with the mutex held.
   Owner* lock() {
     Owner* const own = owner_.load(std::memory_order_acquire);
     if (own && own->thread == this_thread()) [[likely]] {
+      if (own->inside.load(std::memory_order_relaxed)) [[unlikely]]
+        require_no_operation();
       own->inside.store(true, std::memory_order_relaxed);
       // Before the load, for a thread that has called membarrier(2) in between.
       std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -60,6 +63,7 @@ class BiasedMutex final : private ChangedByFork {
 
   void become_child() noexcept override { owner_.store(nullptr, std::memory_order_relaxed); }
 
+  [[gnu::noinline]] static void require_no_operation();
   [[gnu::noinline]] Owner* take();
   Owner& owner_of_this_thread();
   void move_bias(Owner* next);

@@ -9,6 +9,7 @@
 #include <limits>
 #include <utility>
 
+#include "core/platform/net/log.hpp"
 #include "core/platform/net/text_of_file.hpp"
 #include "core/schedule/custom/proven_plans.hpp"
 #include "core/schedule/custom/scaled_schedules.hpp"
@@ -272,7 +273,7 @@ void AddedAlgorithms::add(ScheduleSet set, const std::string& source) {
         fmt::format("{}: {} has an algorithm '{}' for {} ranks already: change the "
                     "member 'algorithm'",
                     source, name_of(set.collective), set.algorithm, ranks));
-  if (entry.summary.empty()) entry.summary = set.summary;
+  if (entry.summary.empty()) entry.summary = printable(set.summary);
   entry.schedules.emplace(ranks, std::move(set));
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "capstan/error.hpp"
+#include "core/platform/net/log.hpp"
 #include "core/tools/cli/commands.hpp"
 #include "core/tools/cli/commit.hpp"
 #include "core/tools/cli/help/folded_help.hpp"
@@ -87,10 +88,10 @@ int run_command(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : wrong_usage;
   } catch (const capstan::InvalidArgument& error) {
-    capstan::launcher::complain("capstan: {}\n", error.what());
+    capstan::launcher::complain("capstan: {}\n", capstan::printable_lines(error.what()));
     return wrong_usage;
   } catch (const std::exception& error) {  // also output that cannot be written
-    capstan::launcher::complain("capstan: {}\n", error.what());
+    capstan::launcher::complain("capstan: {}\n", capstan::printable_lines(error.what()));
     return failed;
   }
   return status;

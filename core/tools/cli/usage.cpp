@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/platform/net/log.hpp"
 #include "core/platform/net/nearest.hpp"
 
 namespace capstan::cli {
@@ -74,7 +75,7 @@ std::string mistake(const std::string& error) {
 /// The error line of a command (the program or a subcommand): the mistake, and where its help is.
 std::string error_line(const CLI::App& command, const std::string& what) {
   const bool whole = command.get_parent() == nullptr;
-  return fmt::format("capstan: {} see capstan {}--help\n", what,
+  return fmt::format("capstan: {} see capstan {}--help\n", printable_lines(what),
                      whole ? "" : command.get_name() + " ");
 }
 
@@ -83,6 +84,11 @@ std::string error_line(const CLI::App& command, const std::string& what) {
 std::string usage_error(const CLI::App* app, const CLI::Error& error) {
   const auto given = app->get_subcommands();
   const CLI::App* const command = given.empty() ? app : given.front();
+  // With a value of its own, an unknown option leaves the program's words to `app`.
+  if (command != app)
+    for (const std::string& word : command->remaining())
+      if (word != "--" && word.starts_with('-'))
+        return error_line(*command, unknown_word(*command, word));
   for (const CLI::App* const place : {app, command})
     for (const std::string& word : place->remaining())
       if (word != "--") return error_line(*place, unknown_word(*place, word));

@@ -15,6 +15,7 @@
 #include <map>
 
 #include "capstan/error.hpp"
+#include "core/platform/net/limits.hpp"
 
 extern char** environ;
 
@@ -83,10 +84,15 @@ struct Prepared {
 
 }  // namespace
 
+void refuse_start(std::string_view what, int error) {
+  const std::string limit = error == EAGAIN ? limit_of_threads() : limit_behind(error);
+  throw SystemError(
+      fmt::format("{}: {}{}{}", what, std::strerror(error), limit.empty() ? "" : ": ", limit));
+}
+
 Pipe make_pipe() {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0)
-    throw SystemError(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
+  if (::pipe2(ends, O_CLOEXEC) != 0) refuse_start("cannot make a pipe", errno);
   return {FileDescriptor{ends[0]}, FileDescriptor{ends[1]}};
 }
 
@@ -117,7 +123,7 @@ Child start_child(const ChildOptions& options) {
 
   Pipe out = make_pipe(), err = make_pipe(), failure = make_pipe();
   const pid_t pid = ::fork();
-  if (pid < 0) throw SystemError(fmt::format("cannot start a process: {}", std::strerror(errno)));
+  if (pid < 0) refuse_start("cannot start a process", errno);
   if (pid == 0) run_child(prepared, out, err, failure);
 
   failure.write.reset();

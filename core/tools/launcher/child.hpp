@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,9 @@
 #include "topology/machine.hpp"
 
 namespace capstan::launcher {
+
+/// Throws the SystemError of a call that has failed, with the limit behind its error.
+[[noreturn]] void refuse_start(std::string_view what, int error);
 
 /// Both ends close when this process becomes another program.
 struct Pipe {

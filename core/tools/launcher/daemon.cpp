@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "capstan/error.hpp"
+#include "core/platform/net/log.hpp"
 #include "core/tools/launcher/complain.hpp"
 #include "core/tools/launcher/host_protocol.hpp"
 #include "core/tools/launcher/local_ranks.hpp"
@@ -169,7 +170,8 @@ int serve_launcher(const std::string& version) {
   try {
     return Daemon{version}.run();
   } catch (const std::exception& error) {  // the input did not come from a launcher
-    complain("capstan daemon: {}; it is for `capstan run --hosts` to start\n", error.what());
+    complain("capstan daemon: {}; it is for `capstan run --hosts` to start\n",
+             printable_lines(error.what()));
     return 1;
   }
 }

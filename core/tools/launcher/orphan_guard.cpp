@@ -8,7 +8,6 @@
 
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <set>
 #include <vector>
@@ -56,7 +55,7 @@ OrphanGuard::OrphanGuard() {
   auto [read, write] = make_pipe();
   pipe_ = std::move(write);
   pid_ = ::fork();
-  if (pid_ < 0) throw SystemError(fmt::format("cannot start a process: {}", std::strerror(errno)));
+  if (pid_ < 0) refuse_start("cannot start a process", errno);
   if (pid_ != 0) return;
   pipe_.reset();
   stand_guard(read.get());

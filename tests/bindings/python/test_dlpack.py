@@ -54,6 +54,23 @@ def alone():
         yield comm
 
 
+def test_handles_and_memory_of_unknown_devices_are_not_read(alone):
+    opaque_handle, vulkan, metal, one_api = 3, 7, 8, 14
+    into = np.zeros((1, 3))
+    for call in (alone.broadcast, alone.all_reduce, lambda x: alone.all_gather(x, out=into), lambda x: alone.send(x, 0)):
+        with pytest.raises(TypeError, match="has handles"):
+            call(Exporter(np.arange(3.0), opaque_handle))
+        for device in (0, vulkan, metal, one_api, 99, -1):
+            tensor = Exporter(np.arange(3.0), FLOAT)
+            tensor.tensor.device_type = device
+            with pytest.raises(BufferError, match=f"device of DLPack's type {device},.* copy it to the host"):
+                call(tensor)
+        tensor = Exporter(np.arange(3.0), FLOAT)
+        tensor.tensor.ndim = -1
+        with pytest.raises(BufferError, match="dimensions below 0"):
+            call(tensor)
+
+
 def test_booleans_are_moved_and_combined_by_logic_alone(alone):
     values = np.array([True, False, True])
     tensor = Exporter(values.view("u1"), BOOL)

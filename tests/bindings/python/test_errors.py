@@ -41,8 +41,10 @@ def test_errors_are_classes_of_python_too():
         (lambda c: c.all_reduce(np.ones(2), "sum", np.ones(2)), "at most 2 positional arguments, 3 were given"),
         (lambda c: c.all_reduce(np.ones(2), to=np.ones(2)), r"all_reduce\(\) has no argument 'to'"),
         (lambda c: c.all_reduce(np.ones(2), array=np.ones(2)), "two values for 'array'"),
-        (lambda c: c.broadcast(np.ones(2), "first"), r"broadcast\(\): 'root' cannot be a str"),
-        (lambda c: c.all_gather(np.ones(2), counts=3), r"all_gather\(\): 'counts' cannot be a int"),
+        (lambda c: c.broadcast(np.ones(2), "first"), r"broadcast\(\): 'root' cannot be 'first': pass a whole number"),
+        (lambda c: c.all_gather(np.ones(2), counts=3), r"all_gather\(\): 'counts' cannot be 3: pass a whole number from 0 up for each rank"),
+        (lambda c: c.all_gather(np.ones(2), counts=[-1]), r"'counts' cannot be \[-1\]: pass a whole number from 0 up"),
+        (lambda c: c.broadcast(np.ones(2), 1 << 40), "'root' cannot be 1099511627776: pass a whole number of 32 bits"),
         (lambda c: c.barrier(True), "at most 0 positional arguments, 1 were given"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import mmap
 from typing import Any, Callable, Iterator
 
 import numpy as np
@@ -170,6 +171,77 @@ def test_booleans_come_of_booleans_alone(alone: cs.Communicator) -> None:
             result = np.zeros(4, bool)
             call(alone, booleans, way(result))
             assert name == "exscan" or sorted(result) == sorted(booleans), name
+
+
+RECORD = np.dtype([("x", "i4"), ("hidden", "O"), ("y", "i4"), ("z", "M8[s]")])
+VIEWS: dict[str, Callable[[Any], Any]] = {
+    "some fields": lambda records: records[["x", "y"]],
+    "some fields with dates": lambda records: records[["x", "z"]],
+    "the first field": lambda records: records[["x"]],
+    "every second": lambda records: records[["x", "y"]][::2],
+    "in two dimensions": lambda records: records.reshape(2, 2)[["x", "y"]].T,
+    "as a memoryview": lambda records: memoryview(records[["x", "y"]]),
+    "of a subclass": lambda records: records.view(np.recarray)[["x", "y"]],
+    "by hand": lambda records: np.ndarray(
+        (4,), {"names": ["x"], "formats": ["i4"], "itemsize": records.itemsize}, records[["x", "y", "z"]]
+    ),
+}
+
+
+def test_a_result_in_some_fields_overwrites_no_others(alone: cs.Communicator) -> None:
+    """Between their fields lie others of the array beneath, here even addresses."""
+    for how, view in VIEWS.items():
+        records = np.array([(i, [i], -i, i) for i in range(4)], RECORD)
+        before, part = records.copy(), view(records)
+        for name in ("broadcast", "recv"):
+            with pytest.raises(BufferError, match="other bytes a result would overwrite"):
+                MOVES[name](alone, part)
+                pytest.fail(f"{name} of {how}")
+        for name in ("all_gather", "gather", "scatter", "all_to_all"):
+            with pytest.raises(BufferError, match="other bytes a result would overwrite"):
+                INTO[name](alone, part, part)
+                pytest.fail(f"{name} into {how}")
+        assert (records == before).all()
+        if not isinstance(part, memoryview):
+            np.testing.assert_array_equal(alone.all_gather(part)[0], part)  # they are read
+    padded = np.zeros(3, np.dtype([("x", "i1"), ("y", "f8")], align=True))
+    for own in (padded, padded[::2], padded.view(np.recarray), np.frombuffer(bytearray(48), padded.dtype)):
+        alone.broadcast(own)
+        alone.all_gather(own, out=own)
+
+
+def test_elements_of_one_size_are_not_of_one_type(alone: cs.Communicator) -> None:
+    for given, other in (("M8[s]", "M8[ms]"), ("i2", "u2"), ("M8[s]", "m8[s]"), ("S4", "U1"), ("i4,f4", "f4,i4")):
+        for (name, call), way in itertools.product(INTO.items(), (lambda x: x, lambda x: x[::-1])):
+            with pytest.raises(TypeError, match="different types|cannot be combined"):
+                call(alone, np.zeros(4, given), way(np.zeros(4, other)))
+                pytest.fail(f"{name} of {given} into {other}")
+
+
+class Told:
+    """An array interface as the test tells it."""
+
+    def __init__(self, **members: Any) -> None:
+        self.__array_interface__ = {"typestr": "<f8", "shape": (3,), "version": 3, **members}
+
+
+def test_interfaces_without_an_address_are_not_read(alone: cs.Communicator) -> None:
+    for told in (Told(), Told(data=None), Told(data=bytearray(24)), Told(data=[1 << 40, False])):
+        for name, call in {**MOVES, **SUMS}.items():
+            with pytest.raises(TypeError, match="has no address"):
+                call(alone, told)
+                pytest.fail(name)
+
+
+def test_memory_that_was_given_back_says_so(alone: cs.Communicator) -> None:
+    released, closed = memoryview(bytearray(4)), mmap.mmap(-1, 4)
+    released.release()
+    closed.close()
+    for call in ({**MOVES, **SUMS}).values():
+        with pytest.raises(ValueError, match="released memoryview"):
+            call(alone, released)
+        with pytest.raises(ValueError, match="closed"):
+            call(alone, closed)
 
 
 def masked_arrays(masked: bool) -> Iterator[Any]:

@@ -43,7 +43,22 @@ def check_time_out_of_for_ever():
     for limit in (datetime.timedelta.max, datetime.timedelta(days=10**6)):
         group, data = dist.new_group(timeout=limit), torch.ones(3)
         dist.all_reduce(data, group=group, async_op=True).wait(limit)
+        group.monitored_barrier(limit)
         assert data.eq(size()).all()
+
+
+def check_time_outs_that_are_no_durations():
+    group, data = dist.new_group(), torch.ones(3)
+    work = dist.all_reduce(data, group=group, async_op=True)
+    for limit in (datetime.timedelta(days=-1), datetime.timedelta(milliseconds=-5)):
+        refused(lambda: work.wait(limit), "no duration")
+        refused(lambda: group.monitored_barrier(limit), "no duration")
+    for limit in (datetime.timedelta(0), datetime.timedelta(seconds=-1)):
+        set_timeout = getattr(group, "_set_default_timeout", None)
+        if set_timeout is not None:
+            refused(lambda: set_timeout(limit), "no duration")
+    work.wait(datetime.timedelta(0))  # PyTorch's: as long as the group waits
+    assert data.eq(size()).all()
 
 
 def check_time_out_in_a_callback():

@@ -7,7 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "capstan/error.hpp"
+#include <cerrno>
+
+#include "core/tools/launcher/child.hpp"
 
 namespace capstan::cli {
 
@@ -16,7 +18,7 @@ Load::Load(const std::string& command) {
   if (command.empty()) return;
   const std::string loop = "while :; do ( " + command + " ) || sleep 1; done";
   group_ = ::fork();
-  if (group_ < 0) throw SystemError("--under-load: cannot start a process");
+  if (group_ < 0) launcher::refuse_start("--under-load: cannot start a process", errno);
   if (group_ == 0) {
     ::setpgid(0, 0);
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
