@@ -239,10 +239,10 @@ TEST(Arguments, EveryWayToAWorldRefusesTimesOfNothing) {
       Settings settings;
       settings.*setting = time;
       const std::vector<std::function<void()>> ways{
-          [&] { Communicator::local_world(1, settings); },
-          [&] { Communicator::from_environment(settings); },
-          [&] { Communicator::join(create_unique_id(), 0, 1, settings); },
-          [&] { Communicator::join(std::shared_ptr<Store>{}, 0, 1, settings); }};
+          [&] { static_cast<void>(Communicator::local_world(1, settings)); },
+          [&] { static_cast<void>(Communicator::from_environment(settings)); },
+          [&] { static_cast<void>(Communicator::join(create_unique_id(), 0, 1, settings)); },
+          [&] { static_cast<void>(Communicator::join(std::shared_ptr<Store>{}, 0, 1, settings)); }};
       for (const auto& way : ways) EXPECT_THAT(refusal_of(way), HasSubstr("must be above 0"));
     }
 }

@@ -140,7 +140,9 @@ TEST_P(BlameVariants, RanksThatShrinkOrGrowSayWhomTheyWaitFor) {
         expect_blame(error, {1});
         return;
       }
-      if (grows) EXPECT_EQ(world.shrink().size(), 3);
+      if (grows) {
+        EXPECT_EQ(world.shrink().size(), 3);
+      }
     });
 }
 

@@ -61,7 +61,9 @@ std::jthread new_rank(const MeetingPlace& place, const Settings& settings, int r
                       int wanted = -1) {
   return in_thread([=] {
     Communicator all = Communicator::join_growing(place, settings, wanted);
-    if (wanted >= 0) EXPECT_EQ(all.rank(), wanted);
+    if (wanted >= 0) {
+      EXPECT_EQ(all.rank(), wanted);
+    }
     expect_sum(all, ranks);
     all.barrier();
   });
@@ -294,7 +296,9 @@ TEST(GrowingRefuses, WhereAnotherCommunicatorMeetsItsNewRanks) {
 TEST(GrowingRefuses, WhereOthersShrink) {
   const Settings settings = growing_settings();
   on_threads(3, settings, [&](Communicator& world) {
-    if (world.rank() == 1) EXPECT_THROW((void)world.grow(1, named("shrink")), Mismatch);
+    if (world.rank() == 1) {
+      EXPECT_THROW((void)world.grow(1, named("shrink")), Mismatch);
+    }
     Communicator same = world.shrink();
     expect_sum(same, 3);
   });

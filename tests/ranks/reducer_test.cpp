@@ -171,9 +171,13 @@ TEST(Reducers, OperandsMayBeWiderThanAnyType) {
             EXPECT_EQ(operands.run(world, Collective::all_reduce), operands.composed(0, last));
             EXPECT_EQ(operands.run(world, Collective::scan), operands.composed(0, r));
             const auto before = operands.run(world, Collective::exscan);
-            if (r > 0) EXPECT_EQ(before, operands.composed(0, r - 1));
+            if (r > 0) {
+              EXPECT_EQ(before, operands.composed(0, r - 1));
+            }
             const auto reduced = operands.run(world, Collective::reduce);
-            if (r == 0) EXPECT_EQ(reduced, operands.composed(0, last));
+            if (r == 0) {
+              EXPECT_EQ(reduced, operands.composed(0, last));
+            }
             const auto all =
                 WideOperands{width, n * static_cast<std::size_t>(ranks)}.composed(0, last);
             const auto own = all.begin() + static_cast<std::ptrdiff_t>(width * n) * r;

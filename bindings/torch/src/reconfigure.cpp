@@ -90,7 +90,7 @@ WorkPtr Group::reconfigure(const c10d::ReconfigureOptions& options) {
                 " was already used for this group: pass a new one to all members");
     shutdown();
     Settings settings = settings_of(longest_);
-    if (options.timeout) settings.join_timeout = *options.timeout;
+    if (options.timeout) settings.join_timeout = limit_of(*options.timeout, longest_);
     translating([&] { meet(meeting, rank, handles, options.uuid, settings); });
     return launched(handle(c10d::OpType::UNKNOWN, "capstan:reconfigure", kNoTimeout));
   });
