@@ -268,7 +268,7 @@ TEST(Reproducible, LevelsAreReadByName) {
     settings.set("reproducible", "partition");
     ADD_FAILURE() << "no plain call can promise it";
   } catch (const InvalidArgument& error) {
-    EXPECT_THAT(error.what(), HasSubstr("expected run, shape, placement or rank_order"));
+    EXPECT_THAT(error.what(), HasSubstr("expected none, run, shape, placement or rank_order"));
   }
 }
 

@@ -38,7 +38,7 @@ def form_group(members, generation):
 
 
 def survivors_of(members, generation):
-    """Those that say in time that they live. The first list that somebody writes counts for all."""
+    """The members that say in time that they live. The first list that somebody writes counts for all."""
     store.set(f"{generation} {me}", "here")
     time.sleep(GRACE)
     here = [member for member in members if store.check([f"{generation} {member}"])]

@@ -46,7 +46,7 @@ bool take_what_is_there(int from, std::string& into) {
   return got > 0 || (got < 0 && errno == EINTR);
 }
 
-/// What a command writes to its standard output. It is ended when it takes too long.
+/// A command's standard output. The command is ended when it takes too long.
 std::string output_within_limit(const Command& command) {
   const launcher::Child child =
       launcher::start_child({.command = command, .environment = {}, .cpus = {}});
