@@ -131,7 +131,9 @@ TEST(Run, ALimitThatLetsNoRankStartIsNamed) {
   const std::string program = CAPSTAN_PROGRAM;
   for (const auto& [limit, named] : {std::pair{"-n 12", "RLIMIT_NOFILE"}, {"-n 4", "ulimit -n"}}) {
     const auto result = run_command(
-        {"sh", "-c", std::string{"ulimit "} + limit + "; exec " + program + " run -n 4 true"});
+        {"sh", "-c",
+         "for inherited in 3 4 5 6 7 8 9; do eval \"exec $inherited>&-\"; done; ulimit " +
+             std::string{limit} + "; exec " + program + " run -n 4 true"});
     EXPECT_EQ(result.status, 1) << limit;
     EXPECT_THAT(result.output, AllOf(HasSubstr("cannot make a pipe"), HasSubstr(named))) << limit;
   }
