@@ -63,8 +63,9 @@ void Communicator::Impl::refuse_moved_from() {
 }
 
 /// A forked child destroys nothing: threads that are not there would be waited for, and libraries
-/// that do not work in children called. Neither does the function of an operation, whose rank is in
-/// the call, nor exit() where other threads may be in one.
+/// that do not work in children called. Neither does the function of an operation, as the object
+/// may be that of its own call: it then stays, also for its peers, until the process ends. Nor does
+/// exit() where other threads may be in a call.
 /// The object stays reachable, so that no tool takes it for lost.
 void Communicator::Dispose::operator()(Impl* impl) const noexcept {
   static std::atomic<Impl*> kept = nullptr;

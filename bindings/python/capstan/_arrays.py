@@ -63,7 +63,10 @@ def has_gaps(dtype: Any) -> bool:
 
 
 def refuse_gaps(array: Any) -> None:
-    """For views of some fields of records, as records[["x", "z"]]: a result would overwrite the others."""
+    """For views of some fields of records, as records[["x", "z"]]: a result would overwrite the others.
+
+    Records over plain bytes or numbers have nothing between their fields that somebody else reads.
+    """
     while isinstance(array, memoryview):
         array = array.obj
     dtype = getattr(array, "dtype", None)
@@ -71,7 +74,8 @@ def refuse_gaps(array: Any) -> None:
         return
     beneath = array
     while beneath is not None:
-        if getattr(beneath, "dtype", dtype) != dtype:
+        other = getattr(beneath, "dtype", dtype)
+        if other != dtype and getattr(other, "fields", None) is not None:
             raise BufferError(
                 f"the elements, {dtype}, are parts of elements of another array, whose other bytes a result would "
                 "overwrite: pass a copy (numpy.lib.recfunctions.repack_fields), or one field at a time"

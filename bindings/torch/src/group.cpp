@@ -66,10 +66,15 @@ Group::Group(std::shared_ptr<Communicator> communicator, int rank, int size,
 }
 
 Group::~Group() {
-  if (meeting_) discard(*meeting_);
+  discard_meetings();
   Groups& groups = Groups::of_process();
   const std::lock_guard lock(groups.mutex);
   groups.all.erase(this);
+}
+
+void Group::discard_meetings() {
+  for (const UniqueId& meeting : meetings_) discard(meeting);
+  meetings_.clear();
 }
 
 void Group::end_callbacks() {

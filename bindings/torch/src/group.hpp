@@ -3,9 +3,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -107,9 +107,12 @@ class Group final : public Base {
         std::chrono::milliseconds timeout);
   std::shared_ptr<Communicator> communicator();
 #ifdef C10D_BACKEND_HAS_RECONFIGURE
+  c10d::ReconfigureHandle handle_at(const UniqueId& meeting) const;
+  std::vector<c10d::ReconfigureHandle> own_handles() const;
   void meet(const UniqueId& meeting, int rank, const std::vector<std::string>& handles,
             std::int64_t uuid, const Settings& settings);
 #endif
+  void discard_meetings();
   void abort_for(const std::string& reason);
   /// A handle for a call; within a batch the batch's.
   HandlePtr handle(c10d::OpType type, const char* title, std::chrono::milliseconds limit);
@@ -137,10 +140,10 @@ class Group final : public Base {
   std::vector<Message> batch_messages_;
 
   const bool reconfigures_;
-  std::mutex reconfiguring_;                 ///< one reconfigure() at a time
-  std::set<std::int64_t> uuids_;             ///< of all attempts
-  std::int64_t uuid_ = -1;                   ///< of the members; -1: there were none
-  mutable std::optional<UniqueId> meeting_;  ///< of the handle; made when asked for
+  std::mutex reconfiguring_;               ///< one reconfigure() at a time
+  std::set<std::int64_t> uuids_;           ///< of all attempts
+  std::int64_t uuid_ = -1;                 ///< of the members; -1: there were none
+  mutable std::deque<UniqueId> meetings_;  ///< of handles that may be used
 };
 
 }  // namespace capstan::pytorch

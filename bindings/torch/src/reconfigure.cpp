@@ -21,6 +21,11 @@ namespace {
 
 using Handles = std::vector<c10d::ReconfigureHandle>;
 
+constexpr const char* no_changes =
+    "this process group keeps its members: make it with enable_reconfigure=True";
+/// A process has so many handles at a time, each with a server. A handle serves one attempt.
+constexpr std::size_t most_handles = 4;
+
 /// In the order of ranks. A set has that of the ranks which its members had before.
 Handles in_order(const c10d::ReconfigureOptions& options) {
   if (const auto* const list = std::get_if<Handles>(&options.handles)) return *list;
@@ -30,14 +35,16 @@ Handles in_order(const c10d::ReconfigureOptions& options) {
   return handles;
 }
 
-int rank_in(const Handles& handles, const c10d::ReconfigureHandle& own) {
-  const auto place = std::ranges::find(handles, own);
+int rank_in(const Handles& handles, const Handles& own) {
+  const auto place = std::ranges::find_first_of(handles, own);
   if (place == handles.end())
     refuse(
         fmt::format("reconfigure: none of the {} handles is this process's: all members pass "
                     "what get_reconfigure_handle() has returned since their last reconfigure()",
                     handles.size()));
-  if (std::ranges::count(handles, own) > 1) refuse("reconfigure: a handle is there twice");
+  if (std::ranges::find_first_of(std::next(place), handles.end(), own.begin(), own.end()) !=
+      handles.end())
+    refuse("reconfigure: a member is there twice");
   return static_cast<int>(place - handles.begin());
 }
 
@@ -70,13 +77,28 @@ void require_the_same_on_all(Communicator& members, std::uint64_t digest) {
 }  // namespace
 
 c10d::ReconfigureHandle Group::get_reconfigure_handle() const {
-  if (!reconfigures_)
-    refuse("this process group keeps its members: make it with enable_reconfigure=True");
+  if (!reconfigures_) refuse(no_changes);
   return translating([&] {
     const std::lock_guard lock(mutex_);
-    if (!meeting_) meeting_ = create_unique_id("");
-    return fmt::format("capstan:{:07}:{}:{}", rank_, uuid_, to_string(*meeting_));
+    meetings_.push_back(create_unique_id(""));
+    if (meetings_.size() > most_handles) {
+      discard(meetings_.front());
+      meetings_.pop_front();
+    }
+    return handle_at(meetings_.back());
   });
+}
+
+c10d::ReconfigureHandle Group::handle_at(const UniqueId& meeting) const {
+  return fmt::format("capstan:{:07}:{}:{}", rank_, uuid_, to_string(meeting));
+}
+
+/// The handles of this process that may still be used.
+std::vector<c10d::ReconfigureHandle> Group::own_handles() const {
+  const std::lock_guard lock(mutex_);
+  Handles own;
+  for (const UniqueId& meeting : meetings_) own.push_back(handle_at(meeting));
+  return own;
 }
 
 WorkPtr Group::reconfigure(const c10d::ReconfigureOptions& options) {
@@ -84,13 +106,14 @@ WorkPtr Group::reconfigure(const c10d::ReconfigureOptions& options) {
     const std::lock_guard one_by_one(reconfiguring_);
     if (batch_) refuse("reconfigure: a batch of operations is open: end it first");
     const Handles handles = in_order(options);
-    const int rank = rank_in(handles, get_reconfigure_handle());
+    if (!reconfigures_) refuse(no_changes);
+    const int rank = rank_in(handles, own_handles());
     const UniqueId meeting = meeting_of(handles.front());
+    Settings settings = settings_of(longest_);
+    if (options.timeout) settings.join_timeout = limit_of(*options.timeout, longest_);
     TORCH_CHECK(uuids_.insert(options.uuid).second, "reconfigure: the uuid ", options.uuid,
                 " was already used for this group: pass a new one to all members");
     shutdown();
-    Settings settings = settings_of(longest_);
-    if (options.timeout) settings.join_timeout = limit_of(*options.timeout, longest_);
     translating([&] { meet(meeting, rank, handles, options.uuid, settings); });
     return launched(handle(c10d::OpType::UNKNOWN, "capstan:reconfigure", kNoTimeout));
   });
@@ -102,7 +125,7 @@ void Group::meet(const UniqueId& meeting, int rank, const std::vector<std::strin
                  std::int64_t uuid, const Settings& settings) {
   if (rank == 0) {
     const std::lock_guard lock(mutex_);
-    meeting_.reset();  // it serves one attempt
+    std::erase(meetings_, meeting);  // it ends by itself
   }
   const int size = static_cast<int>(handles.size());
   const auto members = owned(Communicator::join(meeting, rank, size, settings));
@@ -112,6 +135,7 @@ void Group::meet(const UniqueId& meeting, int rank, const std::vector<std::strin
   rank_ = rank;
   size_ = size;
   uuid_ = uuid;
+  discard_meetings();
   sequence_ = 0;
 }
 

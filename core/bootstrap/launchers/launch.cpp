@@ -90,7 +90,9 @@ void check(const Launch& launch, const Names& names) {
   if (launch.rank >= launch.size) {
     contradiction(names.rank, launch.rank, names.size, launch.size, launch.launcher);
   }
-  if (launch.local_rank >= launch.size) {
+  // By hand torchrun's LOCAL_RANK is also the number of a GPU.
+  const bool counts = &names != &torchrun_names;
+  if (counts && launch.local_rank >= launch.size) {
     contradiction(names.local_rank, launch.local_rank, names.size, launch.size, launch.launcher);
   }
   if (launch.local_size > launch.size) {

@@ -65,6 +65,7 @@ BiasedMutex::Owner* BiasedMutex::take() {
 
 void BiasedMutex::share() {
   require_own_process();
+  require_no_operation();
   const std::lock_guard lock{mutex_};
   if (is_shared()) return;
   move_bias(nullptr);

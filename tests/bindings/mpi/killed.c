@@ -51,7 +51,7 @@ int main(int count, char** arguments) {
   if (code == MPI_SUCCESS) code = MPI_Wait(&request, MPI_STATUS_IGNORE);
   say("background", code, now() - began);
   signal(SIGALRM, end);
-  alarm(5);
+  alarm(10);
   MPI_Finalize();
   printf("ended on rank %d\n", world_rank);
   fflush(stdout);

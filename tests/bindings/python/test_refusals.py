@@ -205,7 +205,16 @@ def test_a_result_in_some_fields_overwrites_no_others(alone: cs.Communicator) ->
         if not isinstance(part, memoryview):
             np.testing.assert_array_equal(alone.all_gather(part)[0], part)  # they are read
     padded = np.zeros(3, np.dtype([("x", "i1"), ("y", "f8")], align=True))
-    for own in (padded, padded[::2], padded.view(np.recarray), np.frombuffer(bytearray(48), padded.dtype)):
+    bytes_beneath = np.zeros(48, "u1")
+    for own in (
+        padded,
+        padded[::2],
+        padded.view(np.recarray),
+        np.frombuffer(bytearray(48), padded.dtype),
+        np.frombuffer(bytes_beneath, padded.dtype),
+        bytes_beneath.view(padded.dtype),
+        np.zeros(6, "f8").view(padded.dtype),
+    ):
         alone.broadcast(own)
         alone.all_gather(own, out=own)
 

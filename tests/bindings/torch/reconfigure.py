@@ -106,13 +106,17 @@ def check_disagreement(member, names):
 
 
 def check_absence(member, names):
-    """A member does not call it: the others learn that, and go on without it."""
-    handles = member.handles("absence", names)
-    if member.name != names[-1]:
-        short = datetime.timedelta(seconds=1)
-        member.refused(lambda: dist._reconfigure(30, handles, timeout=short).wait(), f"rank {len(names) - 1}")
-        member.meet(31, names[:-1])
-    member.meet(32, names)
+    """A member does not call it, the last or the first, at which all meet: the others learn that, and go on."""
+    for uuid, absent in ((30, names[-1]), (33, names[0])):
+        handles = member.handles(f"absence.{absent}", names)
+        others = [name for name in names if name != absent]
+        if member.name != absent:
+            short = datetime.timedelta(seconds=5)
+            member.refused(
+                lambda: dist._reconfigure(uuid, handles, timeout=short).wait(), f"rank {names.index(absent)}"
+            )
+            member.meet(uuid + 1, others)
+        member.meet(uuid + 2, names)
 
 
 def survive(member, names):

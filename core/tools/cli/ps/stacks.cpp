@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "capstan/deadline.hpp"
+#include "core/platform/net/log.hpp"
 #include "core/tools/launcher/child.hpp"
 
 namespace capstan::cli {
@@ -74,7 +75,7 @@ std::string frames_in(const std::string& output) {
   for (std::string line; std::getline(lines, line);)
     if (line.starts_with('#') || line.starts_with("    ") || line.starts_with("Thread ") ||
         line.starts_with("TID "))
-      frames += line + "\n";
+      frames += printable(line) + "\n";  // programs name their threads
   return frames;
 }
 
