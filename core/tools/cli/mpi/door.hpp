@@ -10,7 +10,7 @@ namespace capstan::cli {
 struct DoorOptions {
   bool report = false, off = false;
   bool audit = false;  ///< also what the program looks up by dlsym()
-  std::string only;  ///< the collectives that are served, separated by commas; empty: all
+  std::string only;    ///< the collectives that are served, separated by commas; empty: all
 };
 
 /// Becomes a command, which starts a program of MPI, with libcapstan-mpi.so in LD_PRELOAD. Throws

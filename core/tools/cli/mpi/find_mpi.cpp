@@ -10,6 +10,7 @@
 #include "bindings/mpi/libraries.hpp"
 #include "capstan/error.hpp"
 #include "core/tools/cli/mpi/linked_libraries.hpp"
+#include "core/tools/cli/output_of.hpp"
 
 namespace capstan::cli {
 namespace {

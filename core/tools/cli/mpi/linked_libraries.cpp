@@ -3,11 +3,9 @@
 
 #include <elf.h>
 #include <fmt/format.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -15,7 +13,7 @@
 #include <sstream>
 
 #include "capstan/error.hpp"
-#include "core/tools/launcher/child.hpp"
+#include "core/tools/cli/output_of.hpp"
 
 namespace capstan::cli {
 namespace {
@@ -72,22 +70,6 @@ LinkedLibrary parse_library(const std::string& line) {
 }
 
 }  // namespace
-
-std::string output_of(const std::vector<std::string>& command) {
-  const launcher::Child child =
-      launcher::start_child({.command = command, .environment = {}, .cpus = {}});
-  std::string text;
-  char some[4096];
-  for (;;) {
-    const ssize_t got = ::read(child.output.get(), some, sizeof some);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    text.append(some, static_cast<std::size_t>(got));
-  }
-  while (::waitpid(child.pid, nullptr, 0) < 0 && errno == EINTR) {
-  }
-  return text;
-}
 
 std::vector<LinkedLibrary> libraries_of(const std::string& program) {
   const fs::path file = file_of_program(program);

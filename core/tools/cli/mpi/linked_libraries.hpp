@@ -17,8 +17,4 @@ struct LinkedLibrary {
 /// InvalidArgument for what is none, for scripts, and for programs that are linked statically.
 std::vector<LinkedLibrary> libraries_of(const std::string& program);
 
-/// The text that a command writes to standard output. Throws InvalidArgument if it cannot be
-/// executed.
-std::string output_of(const std::vector<std::string>& command);
-
 }  // namespace capstan::cli

@@ -43,9 +43,9 @@ std::string shortened(std::string text, int width) {
 }
 
 std::string to_text(const Stacks& stacks, const SeenRank& of) {
-  const std::string what = fmt::format("tacks of rank {} (process {})", of.rank, of.process);
-  if (stacks.by.empty()) return fmt::format("\nNo s{}: {}\n", what, stacks.text);
-  return fmt::format("\nS{}, by {}:\n{}", what, stacks.by, stacks.text);
+  const std::string whose = fmt::format("of rank {} (process {})", of.rank, of.process);
+  if (stacks.by.empty()) return fmt::format("\nNo stacks {}: {}\n", whose, stacks.text);
+  return fmt::format("\nStacks {}, by {}:\n{}", whose, stacks.by, stacks.text);
 }
 
 }  // namespace
