@@ -15,7 +15,7 @@ function(capstan_device_image vendor)
   add_custom_target(capstan_${vendor}_kernels DEPENDS ${ARGN})
   # Ninja knows from images.cpp alone what has to wait for them: all other sources need not.
   if(NOT CMAKE_GENERATOR MATCHES "Ninja")
-    add_dependencies(capstan capstan_${vendor}_kernels)
+    add_dependencies(capstan_platform capstan_${vendor}_kernels)
   endif()
   set(embedded "")
   foreach(image ${ARGN})
@@ -83,7 +83,7 @@ function(capstan_compiles result vendor)
   endif()
 endfunction()
 
-target_sources(capstan PRIVATE device/images.cpp)
+target_sources(capstan_platform PRIVATE device/images.cpp)
 set_source_files_properties(device/images.cpp TARGET_DIRECTORY capstan PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
 # Tests compile a kernel for each device, whether images are built or not.
 if((CAPSTAN_DEVICE_KERNELS OR CAPSTAN_BUILD_TESTS) AND NOT CAPSTAN_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
