@@ -6,9 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "capstan/collective.hpp"
 #include "capstan/quantity.hpp"
 #include "core/profiles/machine_state.hpp"
+#include "perf/compare/distance.hpp"
+#include "perf/compare/subject.hpp"
 
 namespace capstan::perf {
 
@@ -28,7 +29,7 @@ struct Times {
 
 /// One cell of a comparison: calls in a row, and calls that are alone (see AloneCalls).
 struct CellResult {
-  Collective collective{};
+  Subject subject{};
   int ranks = 0;
   Bytes size{};
   Times own{}, bound{};
@@ -39,6 +40,7 @@ struct CellResult {
   std::uint64_t wrong = 0;
   std::string explanation{};  ///< Communicator::explain() after the last call
   MachineState state{};       ///< of the machine meanwhile, as far as ranks know
+  Distance distance{};        ///< between the cores
 
   struct Peer {
     std::string name, worker;  ///< the better of the peer's configurations

@@ -20,7 +20,7 @@ std::vector<Panel> panels_of(const std::vector<CellResult>& cells) {
   std::vector<Panel> panels;
   for (const CellResult& cell : cells) {
     const auto same = std::ranges::find_if(panels, [&](const Panel& panel) {
-      return panel.front()->collective == cell.collective && panel.front()->ranks == cell.ranks;
+      return panel.front()->subject == cell.subject && panel.front()->ranks == cell.ranks;
     });
     if (same == panels.end())
       panels.push_back({&cell});
@@ -31,7 +31,7 @@ std::vector<Panel> panels_of(const std::vector<CellResult>& cells) {
 }
 
 std::string title_of(const Panel& panel) {
-  return fmt::format("{}, {} ranks", name_of(panel.front()->collective), panel.front()->ranks);
+  return fmt::format("{}, {} ranks", name_of(panel.front()->subject), panel.front()->ranks);
 }
 
 void add_point(std::vector<report::Line>& lines, const std::string& name, Bytes size,
@@ -62,8 +62,11 @@ report::Figure figure_of(const Panel& panel) {
     for (const CellResult::Peer& way : cell->ways_alone)
       add_point(alone, way.worker, cell->size, way.times, fmt::format("{:.2f} x", way.ratio));
   }
-  return times_and_bandwidths(title_of(panel), panel.front()->collective, panel.front()->ranks,
-                              std::move(lines), std::move(alone), std::move(taken));
+  const Subject& subject = panel.front()->subject;
+  const double share =
+      subject.is_collective() ? bus_share(subject.collective, panel.front()->ranks) : 1;
+  return times_and_bandwidths(title_of(panel), share, std::move(lines), std::move(alone),
+                              std::move(taken));
 }
 
 std::optional<report::HeatMap::Cell> heat_of(const Panel& panel, Bytes size) {

@@ -36,7 +36,7 @@ class ComparisonRun {
  public:
   explicit ComparisonRun(const CompareOptions& options)
       : options_(options),
-        most_cells_(options.ranks.size() * options.collectives.size() * options.sizes.size()) {
+        most_cells_(options.ranks.size() * options.subjects.size() * options.sizes.size()) {
     cells_.reserve(most_cells_);  // checks point to its elements
   }
 
@@ -63,8 +63,8 @@ class ComparisonRun {
     const bool alone = !testbed.several_hosts() && ranks <= ::sysconf(_SC_NPROCESSORS_ONLN);
     Comparison comparison{coordinator, ranks, options_.measure, alone};
     const std::size_t first = cells_.size();
-    for (const Collective collective : options_.collectives)
-      for (const Bytes size : options_.sizes) measure(comparison, collective, size);
+    for (const Subject& subject : options_.subjects)
+      for (const Bytes size : options_.sizes) measure(comparison, subject, size);
     check_cliffs_from(first, comparison);
   }
 
@@ -80,11 +80,11 @@ class ComparisonRun {
            coordinator.disqualified(i).value_or(coordinator.spec(i).configuration));
   }
 
-  void measure(Comparison& comparison, Collective collective, Bytes size) {
-    if (collective == Collective::barrier && size != options_.sizes.front())
+  void measure(Comparison& comparison, const Subject& subject, Bytes size) {
+    if (subject == Subject{Collective::barrier} && size != options_.sizes.front())
       return progress_.step();
     progress_.show("measuring");
-    cells_.push_back(comparison.run(collective, size));
+    cells_.push_back(comparison.run(subject, size));
     progress_.step();
     if (table_) print_folded("{}", cell_line(columns_, cells_.back(), options_.peers));
     std::fflush(stdout);

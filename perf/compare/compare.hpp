@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/tools/launcher/host_options.hpp"
+#include "perf/compare/subject.hpp"
 #include "perf/measure/measure.hpp"
 #include "perf/report/origin.hpp"
 
@@ -13,7 +14,7 @@ namespace capstan::perf {
 /// The options of `capstan perf --against`.
 struct CompareOptions {
   std::vector<std::string> peers;
-  std::vector<Collective> collectives;
+  std::vector<Subject> subjects;
   std::vector<int> ranks;
   launcher::HostOptions where;  ///< each number of ranks takes the first places of these hosts
   std::vector<Bytes> sizes;

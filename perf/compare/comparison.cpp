@@ -76,14 +76,20 @@ Answer Comparison::tell(std::size_t worker, Order::Kind kind, std::uint32_t call
   return coordinator_.order(worker, order);
 }
 
+double Comparison::bytes_of_rank(int rank) const {
+  if (cell_.messages != MessagePattern::none) return 2 * static_cast<double>(cell_.bytes);
+  const Cell cell =
+      compared_cell_of(static_cast<Collective>(cell_.collective), Bytes{cell_.bytes}, ranks_);
+  const BufferLengths lengths = cell.contract(ranks_).lengths(rank);
+  return static_cast<double>(lengths.input.value() + lengths.output.value()) * 4;
+}
+
 /// Whether the buffers of all workers fit into three quarters of the free memory at the same time.
-bool Comparison::fits_in_memory(const Cell& cell) const {
+bool Comparison::fits_in_memory() const {
   double bytes = 0;
-  for (int rank = 0; rank < ranks_; ++rank) {
-    const BufferLengths lengths = cell.contract(ranks_).lengths(rank);
-    bytes += static_cast<double>(lengths.input.value() + lengths.output.value()) * 4 *
-             static_cast<double>(coordinator_.workers()) * options_.calls.many;
-  }
+  for (int rank = 0; rank < ranks_; ++rank)
+    bytes +=
+        bytes_of_rank(rank) * static_cast<double>(coordinator_.workers()) * options_.calls.many;
   const double free = static_cast<double>(::sysconf(_SC_AVPHYS_PAGES)) *
                       static_cast<double>(::sysconf(_SC_PAGESIZE));
   return bytes < free * 3 / 4;
@@ -124,11 +130,12 @@ void Comparison::measure(std::size_t worker) {
     entry.active = !answer.failed;
     if (entry.active)
       entry.seconds.push_back(answer.seconds / entry.calls), entry.explanation = answer.text,
-          entry.waited.push_back(answer.waited);
+                                                             entry.waited.push_back(answer.waited);
     // Other programs may have come to need the cores: then each call waits for one.
     if (answer.seconds > 4 * turn()) entry.calls = calls_in_turn(answer.seconds / entry.calls);
   }
-  if (alone_ && entry.active && coordinator_.spec(worker).peer_name != bound_name)
+  const bool alone = alone_ && cell_.messages == MessagePattern::none;
+  if (alone && entry.active && coordinator_.spec(worker).peer_name != bound_name)
     measure_alone(worker);
   if (!keep_buffers_) tell(worker, Order::Kind::release);
 }
@@ -167,17 +174,39 @@ std::uint64_t Comparison::started() const {
                                                  : 0;
 }
 
-/// Sets the cell of the orders that follow.
-Cell Comparison::choose(Collective collective, Bytes size) {
-  cell_ = {.collective = static_cast<std::uint32_t>(collective),
-           .bytes = size.value(),
-           .allocated = options_.buffers == Buffers::allocated,
-           .started = started()};
-  return compared_cell_of(collective, size, ranks_);
+/// The calls, or messages, by which a measured time is divided.
+int Comparison::calls_in_one() const {
+  return options_.calls.many * messages_in(cell_.messages, options_.window);
 }
 
-CellResult Comparison::run(Collective collective, Bytes size) {
-  keep_buffers_ = fits_in_memory(choose(collective, size));
+/// Sets the cell of the orders that follow.
+void Comparison::choose(const Subject& subject, Bytes size) {
+  cell_ = {.collective = static_cast<std::uint32_t>(subject.collective),
+           .messages = subject.messages,
+           .window = static_cast<std::uint32_t>(options_.window),
+           .in_place = subject.in_place,
+           .allocated = options_.buffers == Buffers::allocated,
+           .bytes = size.value(),
+           .started = subject.is_collective() ? started() : 0};
+}
+
+CellResult Comparison::run(const Subject& subject, Bytes size) {
+  constexpr int most = 3;
+  const auto distance = [&] { return alone_ ? measure_distance(coordinator_) : 0; };
+  CellResult cell;
+  double before = distance();
+  for (int time = 0; time < most; ++time) {
+    cell = run_once(subject, size);
+    cell.distance = {before, distance()};
+    if (!cell.distance.changed()) break;
+    before = cell.distance.after;
+  }
+  return cell;
+}
+
+CellResult Comparison::run_once(const Subject& subject, Bytes size) {
+  choose(subject, size);
+  keep_buffers_ = fits_in_memory();
   entries_.assign(coordinator_.workers(), {});
   const std::size_t n = entries_.size();
   for (std::size_t worker = 0; worker < n; ++worker) enroll(worker);
@@ -188,7 +217,7 @@ CellResult Comparison::run(Collective collective, Bytes size) {
   for (std::size_t worker = 0; worker < n && options_.percentiles; ++worker) list_calls(worker);
   for (std::size_t worker = 0; worker < n && keep_buffers_; ++worker)
     if (entries_[worker].active) tell(worker, Order::Kind::release);
-  return result(collective, size);
+  return result(subject, size);
 }
 
 /// Times single calls: as many as a round has.
@@ -234,7 +263,7 @@ double Comparison::time_own_calls(std::uint32_t calls) {
 }
 
 double Comparison::time_own(const CellResult& cell) {
-  choose(cell.collective, cell.size);
+  choose(cell.subject, cell.size);
   if (tell(own_worker(), Order::Kind::prepare).failed) return 0;
   const double seconds = time_own_calls(cell.calls);
   tell(own_worker(), Order::Kind::release);
@@ -247,7 +276,7 @@ std::optional<double> Comparison::compare(const CellResult& cell, const CellResu
 }
 
 std::optional<double> Comparison::compare_with_parts(const CellResult& cell, std::size_t parts) {
-  choose(cell.collective, cell.size);
+  choose(cell.subject, cell.size);
   cell_.parts = parts + 1;
   std::optional<double> ratio;
   const auto time = [&](std::uint64_t what) {
@@ -262,7 +291,7 @@ std::optional<double> Comparison::compare_with_parts(const CellResult& cell, std
 
 void Comparison::add_single_calls(Times& times, const Entry& entry) const {
   if (!entry.single) return;
-  const double each = 1e6 / options_.calls.many;
+  const double each = 1e6 / calls_in_one();
   times.single = SingleCalls{.p50 = entry.single->p50 * each,
                              .p99 = entry.single->p99 * each,
                              .largest = entry.single->largest * each};
@@ -274,7 +303,7 @@ void Comparison::add_peer(CellResult& cell, const WorkerSpec& spec, const Entry&
     const auto ratio = ratio_of(times, own_times);
     return CellResult::Peer{.name = spec.peer_name,
                             .worker = spec.name,
-                            .times = times_of(times, options_.calls.many),
+                            .times = times_of(times, calls_in_one()),
                             .ratio = ratio ? ratio->median() : 0,
                             .ratio_spread = ratio ? ratio->spread() : 0,
                             .wrong = entry.wrong};
@@ -287,8 +316,8 @@ void Comparison::add_peer(CellResult& cell, const WorkerSpec& spec, const Entry&
   add_if_better(cell.peers_alone, cell.ways_alone.back());
 }
 
-/// The work of other programs is not known, as workers take turns. A round in which a rank waited is
-/// no more than an outlier of a median, so most rounds decide.
+/// The work of other programs is not known, as workers take turns. A round in which a rank waited
+/// is no more than an outlier of a median, so most rounds decide.
 MachineState Comparison::state() const {
   MachineState state{.load = read_machine().load, .others = -1};
   state.processors = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
@@ -299,18 +328,18 @@ MachineState Comparison::state() const {
   return state;
 }
 
-CellResult Comparison::result(Collective collective, Bytes size) const {
-  CellResult cell{.collective = collective, .ranks = ranks_, .size = size};
+CellResult Comparison::result(const Subject& subject, Bytes size) const {
+  CellResult cell{.subject = subject, .ranks = ranks_, .size = size};
   cell.state = state();
   const Entry& own = entries_[own_worker()];
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const Entry& entry = entries_[i];
     const WorkerSpec& spec = coordinator_.spec(i);
     if (!entry.active || entry.seconds.empty()) continue;
-    const Times times = times_of(entry.seconds, options_.calls.many);
+    const Times times = times_of(entry.seconds, calls_in_one());
     if (&entry == &own) {
       cell.own = times;
-      if (!entry.alone.empty()) cell.alone = times_of(entry.alone, options_.calls.many);
+      if (!entry.alone.empty()) cell.alone = times_of(entry.alone, calls_in_one());
       cell.wrong = entry.wrong;
       cell.explanation = entry.explanation;
       cell.calls = entry.calls;

@@ -18,8 +18,8 @@ class Comparison {
   /// Calls are measured alone, too, if `alone`: where ranks share a clock and have a core each.
   Comparison(Coordinator& coordinator, int ranks, const MeasureOptions& options, bool alone);
 
-  /// Measures one cell with all workers.
-  CellResult run(Collective collective, Bytes size);
+  /// Measures one cell with all workers, once more if cores moved meanwhile.
+  CellResult run(const Subject& subject, Bytes size);
   /// Capstan's time for a cell over its time for another one, measured again in turns. Empty if
   /// one of them fails.
   std::optional<double> compare(const CellResult& cell, const CellResult& other);
@@ -42,14 +42,17 @@ class Comparison {
   std::uint64_t started() const;
   void list_calls(std::size_t worker);
   void add_single_calls(Times& times, const Entry& entry) const;
-  Cell choose(Collective collective, Bytes size);
+  void choose(const Subject& subject, Bytes size);
   double time_own(const CellResult& cell);
   double time_own_calls(std::uint32_t calls);
   worker_protocol::Answer tell(std::size_t worker, worker_protocol::Order::Kind kind,
                                std::uint32_t calls = 0);
   double turn() const;
   std::uint32_t calls_in_turn(double seconds) const;
-  bool fits_in_memory(const Cell& cell) const;
+  CellResult run_once(const Subject& subject, Bytes size);
+  double bytes_of_rank(int rank) const;
+  bool fits_in_memory() const;
+  int calls_in_one() const;
   void enroll(std::size_t worker);
   int rounds_in_time() const;
   void run_rounds(int rounds);
@@ -59,7 +62,7 @@ class Comparison {
   void add_peer(CellResult& cell, const WorkerSpec& spec, const Entry& entry) const;
   bool renew_buffers(std::size_t worker);
   MachineState state() const;
-  CellResult result(Collective collective, Bytes size) const;
+  CellResult result(const Subject& subject, Bytes size) const;
 
   Coordinator& coordinator_;
   const int ranks_;

@@ -17,6 +17,7 @@
 
 #include "capstan/collective.hpp"
 #include "capstan/error.hpp"
+#include "perf/measure/message_patterns.hpp"
 
 namespace capstan::perf::worker_protocol {
 
@@ -48,6 +49,7 @@ inline constexpr std::pair<Collective, Collective> parts_of_all_reduce[] = {
     {Collective::reduce_scatter, Collective::all_gather}};
 
 inline constexpr std::uint64_t most_started = 4096;
+inline constexpr std::uint32_t most_in_window = 4096;
 
 struct Order {
   enum class Kind : std::uint32_t {
@@ -60,8 +62,12 @@ struct Order {
   };
   Kind kind{};
   std::uint32_t collective = 0;
+  MessagePattern messages{};    ///< in the place of the collective
+  std::uint32_t window = 1;     ///< of the messages
+  std::uint32_t in_place = 0;   ///< input and output are one buffer
+  std::uint32_t allocated = 0;  ///< to prepare with buffers that the library allocates, if it can
   std::uint64_t calls = 0;
-  std::uint64_t bytes = 0;  ///< of the largest buffer: compared_cell_of()
+  std::uint64_t bytes = 0;  ///< of the largest buffer: compared_cell_of(); or of a message
   /// For an all-reduce, N > 0: prepare parts_of_all_reduce[N - 1] as well, or time this pair in
   /// place of it, in the same buffers.
   std::uint64_t parts = 0;
@@ -70,8 +76,6 @@ struct Order {
   /// To time calls that are alone: the nanoseconds that one in a row takes, and those within which
   /// ranks begin one.
   std::uint64_t call_nanoseconds = 0, skew_nanoseconds = 0;
-  /// To prepare with buffers that the library allocates, if it can.
-  std::uint64_t allocated = 0;
   /// To prepare so many calls by the start_ form, all under way at once; 0: one blocking call.
   std::uint64_t started = 0;
 };
@@ -125,7 +129,9 @@ std::span<const std::byte> encode(const Message& message) {
 /// Whether the other side can have meant it.
 inline bool is_plausible(const Order& order) {
   return order.kind <= Order::Kind::release && order.collective < all_collectives().size() &&
-         order.parts <= std::size(parts_of_all_reduce) && order.started <= most_started;
+         order.messages <= MessagePattern::bidirectional && order.window >= 1 &&
+         order.window <= most_in_window && order.parts <= std::size(parts_of_all_reduce) &&
+         order.started <= most_started;
 }
 inline bool is_plausible(const Answer& answer) {
   return answer.seconds >= 0 && answer.seconds < 1e9 && answer.waited >= 0 &&

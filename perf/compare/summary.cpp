@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <utility>
 
 #include "perf/compare/protocol.hpp"
 
@@ -18,8 +19,8 @@ void add_growth_checks(std::span<const CellResult> cells, std::vector<CliffCheck
   for (const CellResult& cell : cells) {
     const CellResult* next = nullptr;
     for (const CellResult& other : cells)
-      if (other.collective == cell.collective && other.ranks == cell.ranks &&
-          other.size > cell.size && (!next || other.size < next->size))
+      if (other.subject == cell.subject && other.ranks == cell.ranks && other.size > cell.size &&
+          (!next || other.size < next->size))
         next = &other;
     if (next && next->own.median > 0 && cell.own.median > next->own.median * tolerance)
       checks.push_back({.cell = &cell, .larger = next});
@@ -30,7 +31,7 @@ void add_growth_checks(std::span<const CellResult> cells, std::vector<CliffCheck
 void add_composition_checks(std::span<const CellResult> cells, std::vector<CliffCheck>& checks) {
   for (const CellResult& cell : cells)
     for (std::size_t parts = 0; parts < std::size(worker_protocol::parts_of_all_reduce); ++parts)
-      if (cell.collective == Collective::all_reduce && cell.own.median > 0)
+      if (cell.subject == Subject{Collective::all_reduce} && cell.own.median > 0)
         checks.push_back({.cell = &cell, .parts = parts});
 }
 
@@ -57,13 +58,41 @@ std::string parts_line(std::span<const CliffCheck> checks, std::size_t parts) {
 
 using Ratio = std::optional<double> (CellResult::*)() const;
 
+using Cells = std::vector<const CellResult*>;
+
 /// The geometric mean; 0 where there is no ratio.
-double mean_of(const std::vector<CellResult>& cells, Ratio ratio) {
+double mean_of(const Cells& cells, Ratio ratio) {
   double sum = 0;
   int count = 0;
-  for (const CellResult& cell : cells)
-    if (const auto of_cell = (cell.*ratio)()) sum += std::log(*of_cell), ++count;
+  for (const CellResult* cell : cells)
+    if (const auto of_cell = (cell->*ratio)()) sum += std::log(*of_cell), ++count;
   return count > 0 ? std::exp(sum / count) : 0;
+}
+
+Summary::Apart apart_of(const Cells& cells) {
+  return {.least = cells.front()->distance.mean(),
+          .most = cells.back()->distance.mean(),
+          .geometric_mean = mean_of(cells, &CellResult::ratio),
+          .geometric_mean_alone = mean_of(cells, &CellResult::ratio_alone),
+          .cells = cells.size(),
+          .lost = static_cast<std::size_t>(std::ranges::count_if(cells, &CellResult::lost))};
+}
+
+/// A gap between two distances divides the cells.
+std::vector<Summary::Apart> by_distance(Cells cells) {
+  std::erase_if(cells, [](const CellResult* cell) {
+    return !cell->distance.known() || cell->distance.changed();
+  });
+  std::ranges::sort(cells, {}, [](const CellResult* cell) { return cell->distance.mean(); });
+  std::vector<Summary::Apart> all;
+  Cells same;
+  for (const CellResult* cell : cells) {
+    if (!same.empty() && Distance::apart(same.front()->distance.mean(), cell->distance.mean()))
+      all.push_back(apart_of(std::exchange(same, {})));
+    same.push_back(cell);
+  }
+  if (!same.empty()) all.push_back(apart_of(same));
+  return all;
 }
 
 /// "0.93 (mpich), alone 1.20 (openmpi)".
@@ -103,7 +132,7 @@ nlohmann::json to_json(const std::vector<CellResult::Peer>& peers) {
 }  // namespace
 
 std::string name_of(const CellResult& cell) {
-  return fmt::format("{} of {} on {} ranks", name_of(cell.collective), short_size(cell.size),
+  return fmt::format("{} of {} on {} ranks", name_of(cell.subject), short_size(cell.size),
                      cell.ranks);
 }
 
@@ -120,11 +149,15 @@ std::vector<CliffCheck> check_cliffs(std::span<const CellResult> cells,
 }
 
 Summary summarize(const std::vector<CellResult>& cells, std::vector<CliffCheck> checks) {
-  Summary summary{.geometric_mean = mean_of(cells, &CellResult::ratio),
-                  .geometric_mean_alone = mean_of(cells, &CellResult::ratio_alone),
+  Cells all;
+  for (const CellResult& cell : cells) all.push_back(&cell);
+  Summary summary{.geometric_mean = mean_of(all, &CellResult::ratio),
+                  .geometric_mean_alone = mean_of(all, &CellResult::ratio_alone),
                   .checks = std::move(checks)};
   summary.cells = cells.size();
+  summary.distances = by_distance(all);
   for (const CellResult& cell : cells) {
+    summary.moved += cell.distance.changed();
     summary.busy += cell.state.busy();
     if (cell.lost()) summary.lost.push_back(&cell);
     if (cell.ratio() && (!summary.worst || *cell.ratio() < *summary.worst->ratio()))
@@ -172,6 +205,9 @@ std::string doubts_about(const CellResult& cell) {
   if (cell.wrong > 0) text += fmt::format("#! {} WRONG VALUES\n", cell.wrong);
   for (const CellResult::Peer& peer : cell.peers)
     if (peer.wrong > 0) text += fmt::format("#! {}: {} wrong\n", peer.worker, peer.wrong);
+  if (cell.distance.changed())
+    text += fmt::format("#! cores moved: a flag took {:.0f} ns before, {:.0f} after\n",
+                        cell.distance.before, cell.distance.after);
   if (cell.state.busy()) text += fmt::format("#! {}\n", cell.state.text());
   return text;
 }
@@ -180,7 +216,7 @@ std::string doubts_about(const CellResult& cell) {
 
 std::string cell_line(const Table& table, const CellResult& cell,
                       const std::vector<std::string>& peers) {
-  std::vector<std::string> values{std::string{name_of(cell.collective)},
+  std::vector<std::string> values{name_of(cell.subject),
                                   fmt::to_string(cell.ranks),
                                   short_size(cell.size),
                                   number(cell.own.median),
@@ -215,8 +251,18 @@ std::string text_of(const Summary& summary) {
                         *summary.worst->ratio(), summary.worst->best()->worker);
     text += fmt::format("# cells lost: {}\n", summary.lost.size());
     for (const CellResult* cell : summary.lost)
-      text += fmt::format("#   {}: {}{}; Capstan ran {}\n", name_of(*cell), ratios_of(*cell),
-                          cell->undecided() ? ", within the noise" : "", cell->explanation);
+      text += fmt::format("#   {}: {}{}{}{}\n", name_of(*cell), ratios_of(*cell),
+                          cell->undecided() ? ", within the noise" : "",
+                          cell->explanation.empty() ? "" : "; Capstan ran ", cell->explanation);
+    for (const Summary::Apart& apart : summary.distances)
+      text += fmt::format(
+          "# cores {:.0f} to {:.0f} ns from each other: {:.2f} times, alone {:.2f}; {} of {} "
+          "cells lost\n",
+          apart.least, apart.most, apart.geometric_mean, apart.geometric_mean_alone, apart.lost,
+          apart.cells);
+    if (summary.moved > 0)
+      text +=
+          fmt::format("# cells during which cores moved: {} of {}\n", summary.moved, summary.cells);
     if (summary.busy > 0)
       text +=
           fmt::format("# cells measured while the machine was busy: {} of {}: they say little\n",
@@ -236,7 +282,7 @@ std::string text_of(const Summary& summary) {
 nlohmann::json to_json(const std::vector<CellResult>& cells, const Summary& summary) {
   nlohmann::json rows = nlohmann::json::array();
   for (const CellResult& cell : cells) {
-    rows.push_back({{"collective", name_of(cell.collective)},
+    rows.push_back({{"collective", name_of(cell.subject)},
                     {"ranks", cell.ranks},
                     {"bytes", cell.size.value()},
                     {"capstan", to_json(cell.own)},
@@ -246,6 +292,8 @@ nlohmann::json to_json(const std::vector<CellResult>& cells, const Summary& summ
                     {"peers", to_json(cell.peers)}});
     rows.back()["capstan"]["explanation"] = cell.explanation;
     rows.back()["capstan"]["rounds"] = cell.rounds;
+    if (cell.distance.known())
+      rows.back()["distance_ns"] = {cell.distance.before, cell.distance.after};
     if (cell.times_bound > 0) rows.back()["times_bound"] = cell.times_bound;
     if (cell.ratio()) rows.back()["ratio"] = *cell.ratio();
     if (!cell.ratio_alone()) continue;

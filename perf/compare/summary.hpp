@@ -36,6 +36,15 @@ struct Summary {
   std::vector<const CellResult*> lost{};  ///< CellResult::lost()
   std::vector<CliffCheck> checks{};
   std::size_t cells = 0, busy = 0;  ///< of all, and of those that other programs disturbed
+
+  /// The cells whose cores lay about as far from each other.
+  struct Apart {
+    double least = 0, most = 0;  ///< nanoseconds
+    double geometric_mean = 0, geometric_mean_alone = 0;
+    std::size_t cells = 0, lost = 0;
+  };
+  std::vector<Apart> distances{};  ///< nearest first; empty: not measured
+  std::size_t moved = 0;           ///< cells during which cores moved, each time they were measured
 };
 Summary summarize(const std::vector<CellResult>& cells, std::vector<CliffCheck> checks);
 

@@ -77,18 +77,16 @@ double place_of(Bytes size) {
   return static_cast<double>(std::max<std::uint64_t>(size.value(), 1));
 }
 
-report::Figure times_and_bandwidths(std::string title, Collective collective, int ranks,
+report::Figure times_and_bandwidths(std::string title, double share,
                                     std::vector<report::Line> times,
                                     std::vector<report::Line> alone,
                                     std::vector<report::Taken> taken) {
   report::Figure figure{.title = std::move(title), .diagrams = {}, .taken = std::move(taken)};
   report::Diagram bandwidths{.title = "bus bandwidth over bytes", .unit = "GB/s"};
-  const double share = bus_share(collective, ranks);
   for (const report::Line& line : times) bandwidths.lines.push_back(bandwidth_of(line, share));
   figure.diagrams.push_back(
       {.title = "time over bytes", .unit = "microseconds", .lines = std::move(times)});
-  if (collective != Collective::barrier && share > 0)
-    figure.diagrams.push_back(std::move(bandwidths));
+  if (share > 0) figure.diagrams.push_back(std::move(bandwidths));
   if (!alone.empty())
     figure.diagrams.push_back({.title = "time over bytes of calls that are alone",
                                .unit = "microseconds",
@@ -117,7 +115,7 @@ void add_collective(report::Page& page, const std::vector<Measurement>& measurem
   }
   if (lines.size() == 1) lines.front().role = report::Role::subject;
   const report::HeatMap map = heat_map(measurements, lines);
-  page.add(times_and_bandwidths(title_of(first), first.cell.collective, first.ranks,
+  page.add(times_and_bandwidths(title_of(first), bus_share(first.cell.collective, first.ranks),
                                 std::move(lines), std::move(alone), std::move(taken)));
   page.add(map);
 }

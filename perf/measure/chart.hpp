@@ -17,9 +17,9 @@ double place_of(Bytes size);
 report::Line& line_named(std::vector<report::Line>& lines, const std::string& name);
 
 /// Time over size, and beside it bus bandwidth, which is computed from `times`: points by bytes, in
-/// microseconds. A barrier has no bandwidth. `alone` are times of calls that are not in a row, with
-/// a diagram of their own unless there are none.
-report::Figure times_and_bandwidths(std::string title, Collective collective, int ranks,
+/// microseconds. `share` is busbw / algbw; 0: there are no bandwidths. `alone` are times of calls
+/// that are not in a row, with a diagram of their own unless there are none.
+report::Figure times_and_bandwidths(std::string title, double share,
                                     std::vector<report::Line> times,
                                     std::vector<report::Line> alone,
                                     std::vector<report::Taken> taken);

@@ -58,6 +58,8 @@ std::optional<Communicator> group_of(Communicator& world, int groups) {
 double bus_share(Collective collective, int ranks) {
   const double p = ranks;
   switch (collective) {
+    case Collective::barrier:
+      return 0;
     case Collective::all_reduce:
       return 2 * (p - 1) / p;
     case Collective::broadcast:

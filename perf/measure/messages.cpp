@@ -15,57 +15,26 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-int peer_of(const Communicator& world) {
-  const int peer = world.rank() ^ 1;
-  return peer < world.size() ? peer : -1;
-}
-
-std::uint8_t byte_from(int rank, std::size_t at) {
-  return static_cast<std::uint8_t>(at * 7 + static_cast<std::size_t>(rank) * 31 + 1);
-}
-
-std::span<std::uint8_t> first(std::vector<std::uint8_t>& data, std::size_t bytes) {
-  return std::span{data}.first(bytes);
-}
-
 }  // namespace
 
 MessageBench::MessageBench(Communicator& world, Bytes largest, const MeasureOptions& options)
     : world_(world),
       options_(options),
-      peer_(peer_of(world)),
+      peer_(message_peer(world.rank(), world.size())),
       all_paired_(world.size() % 2 == 0 ? std::nullopt : world.split(peer_ < 0 ? -1 : 0)),
       out_(std::max<std::size_t>(largest.value(), 1)),
       in_(out_.size()) {
-  for (std::size_t at = 0; at < out_.size(); ++at) out_[at] = byte_from(world.rank(), at);
+  for (std::size_t at = 0; at < out_.size(); ++at) out_[at] = message_byte(world.rank(), at);
 }
 
-void MessageBench::there_and_back(std::size_t bytes) {
-  const bool begins = world_.rank() < peer_;
-  if (begins) world_.send(first(out_, bytes), peer_);
-  world_.receive(first(in_, bytes), peer_);
-  if (!begins) world_.send(first(out_, bytes), peer_);
-}
-
-/// The receiver answers the last message, so that the time includes the arrival of all.
-void MessageBench::one_way(std::size_t bytes) {
-  const bool sends = world_.rank() < peer_;
-  std::vector<Work> under_way;
-  for (int i = 0; i < options_.window; ++i)
-    under_way.push_back(sends ? world_.start_send(first(out_, bytes), peer_)
-                              : world_.start_receive(first(in_, bytes), peer_));
-  for (const Work& work : under_way) work.wait();
-  sends ? static_cast<void>(world_.receive(first(in_, 1), peer_))
-        : world_.send(first(out_, 1), peer_);
-}
-
-void MessageBench::both_ways(std::size_t bytes) {
-  std::vector<Work> under_way;
-  for (int i = 0; i < options_.window; ++i) {
-    under_way.push_back(world_.start_receive(first(in_, bytes), peer_));
-    under_way.push_back(world_.start_send(first(out_, bytes), peer_));
-  }
-  for (const Work& work : under_way) work.wait();
+MessageRun MessageBench::run_of(MessagePattern pattern, std::size_t bytes) {
+  return {.pattern = pattern,
+          .rank = world_.rank(),
+          .peer = peer_,
+          .bytes = bytes,
+          .window = options_.window,
+          .out = out_.data(),
+          .in = in_.data()};
 }
 
 double MessageBench::slowest(double microseconds) {
@@ -73,12 +42,12 @@ double MessageBench::slowest(double microseconds) {
   return microseconds;
 }
 
-/// Microseconds of a call, on the slowest pair.
-double MessageBench::time_calls(Call call, std::size_t bytes, std::uint64_t calls) {
+/// Microseconds of a run, on the slowest pair.
+double MessageBench::time_calls(const MessageRun& run, std::uint64_t calls) {
   if (laps_) laps_->begin(calls);
   const auto start = Clock::now();
   for (std::uint64_t i = 0; i < calls && peer_ >= 0; ++i) {
-    (this->*call)(bytes);
+    run_messages(ends_, run);
     if (laps_) laps_->next();
   }
   const std::chrono::duration<double, std::micro> elapsed = Clock::now() - start;
@@ -87,15 +56,15 @@ double MessageBench::time_calls(Call call, std::size_t bytes, std::uint64_t call
 
 /// The times of all rounds. Each says how many calls fit into the next one: other programs may come
 /// to need the cores.
-std::vector<double> MessageBench::time(Call call, std::size_t bytes, Laps* laps) {
+std::vector<double> MessageBench::time(const MessageRun& run, Laps* laps) {
   const double share = options_.seconds / 3 / options_.rounds * 1e6;
   std::vector<double> times;
-  double each = time_calls(call, bytes, options_.warm_up + 3);
+  double each = time_calls(run, options_.warm_up + 3);
   for (double left = options_.seconds / 3 * 1e6;
        times.empty() || (left > 0 && times.size() < static_cast<std::size_t>(options_.rounds));) {
     const double calls = std::clamp(std::floor(share / each), 1.0, 1000.0);
     laps_ = laps;
-    each = time_calls(call, bytes, static_cast<std::uint64_t>(calls));
+    each = time_calls(run, static_cast<std::uint64_t>(calls));
     laps_ = nullptr;
     left -= each * calls;
     times.push_back(each);
@@ -106,9 +75,9 @@ std::vector<double> MessageBench::time(Call call, std::size_t bytes, Laps* laps)
 std::uint64_t MessageBench::check(std::size_t bytes) {
   std::uint64_t wrong = 0;
   if (peer_ >= 0) {
-    std::ranges::fill(in_, std::uint8_t{0});
-    there_and_back(bytes);
-    for (std::size_t at = 0; at < bytes; ++at) wrong += in_[at] != byte_from(peer_, at);
+    std::ranges::fill(in_, std::byte{0});
+    run_messages(ends_, run_of(MessagePattern::latency, bytes));
+    for (std::size_t at = 0; at < bytes; ++at) wrong += in_[at] != message_byte(peer_, at);
   }
   world_.all_reduce(std::span{&wrong, 1});
   return wrong;
@@ -121,9 +90,9 @@ MessageMeasurement MessageBench::measure(Bytes size) {
   const MachineReading before = read_machine();
   Laps laps;
   result.round_trips =
-      time(&MessageBench::there_and_back, bytes, options_.percentiles ? &laps : nullptr);
-  result.windows = time(&MessageBench::one_way, bytes);
-  result.exchanges = time(&MessageBench::both_ways, bytes);
+      time(run_of(MessagePattern::latency, bytes), options_.percentiles ? &laps : nullptr);
+  result.windows = time(run_of(MessagePattern::bandwidth, bytes));
+  result.exchanges = time(run_of(MessagePattern::bidirectional, bytes));
   result.state = state_since(world_, before);
   if (options_.percentiles && peer_ >= 0) {
     constexpr int ways = 2;

@@ -8,6 +8,8 @@
 
 #include "core/profiles/machine_state.hpp"
 #include "perf/measure/measure.hpp"
+#include "perf/measure/message_ends.hpp"
+#include "perf/measure/message_patterns.hpp"
 #include "perf/measure/table.hpp"
 
 namespace capstan::perf {
@@ -34,12 +36,9 @@ class MessageBench {
   MessageMeasurement measure(Bytes size);
 
  private:
-  using Call = void (MessageBench::*)(std::size_t);
-  void there_and_back(std::size_t bytes);
-  void one_way(std::size_t bytes);
-  void both_ways(std::size_t bytes);
-  std::vector<double> time(Call call, std::size_t bytes, Laps* laps = nullptr);
-  double time_calls(Call call, std::size_t bytes, std::uint64_t calls);
+  MessageRun run_of(MessagePattern pattern, std::size_t bytes);
+  std::vector<double> time(const MessageRun& run, Laps* laps = nullptr);
+  double time_calls(const MessageRun& run, std::uint64_t calls);
   double slowest(double microseconds);
   std::uint64_t check(std::size_t bytes);
 
@@ -47,7 +46,8 @@ class MessageBench {
   const MeasureOptions options_;
   const int peer_;                          // -1: none
   std::optional<Communicator> all_paired_;  // ranks, where one is left over
-  std::vector<std::uint8_t> out_, in_;
+  std::vector<std::byte> out_, in_;
+  MessageEnds ends_{world_};
   Laps* laps_ = nullptr;  // where single calls are timed
 };
 

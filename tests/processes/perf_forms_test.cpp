@@ -11,6 +11,7 @@
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "capstan/collective.hpp"
@@ -22,6 +23,7 @@ namespace capstan {
 namespace {
 
 using nlohmann::json;
+using ::testing::Contains;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
@@ -190,9 +192,14 @@ TEST(PerfForms, ComparisonsRefuseWhatPeersDoNotHave) {
       run_command({CAPSTAN_PROGRAM, "perf", "--threads", "2", "--against", "gloo"});
   EXPECT_EQ(threads.status, 2);
   EXPECT_THAT(threads.output, HasSubstr("--threads: not with --against"));
-  for (const char* messages : {"latency", "bandwidth", "bidirectional", "rate"})
-    EXPECT_THAT(refused_by_perf({messages, "--against", "gloo"}),
-                HasSubstr("--against: not for messages"));
+  EXPECT_THAT(refused_by_perf({"messages", "--against", "gloo", "--many", "4"}),
+              HasSubstr("--many: not for messages"));
+  EXPECT_THAT(refused_by_perf({"all_reduce", "--against", "gloo", "--window", "4"}),
+              HasSubstr("--window: only for messages"));
+  EXPECT_THAT(refused_by_perf({"reduce_scatter", "--against", "gloo", "--in-place"}),
+              HasSubstr("leave the results of these calls elsewhere"));
+  EXPECT_THAT(refused_by_perf({"messages", "--against", "gloo", "-n", "1"}),
+              HasSubstr("messages need two ranks"));
 }
 
 /// Peers make the same calls: with counts of their own, many at once, each timed.
@@ -208,6 +215,7 @@ TEST(PerfForms, ComparesWithPeersThatDoTheSame) {
     all += fmt::format("{}{}", all.empty() ? "" : ",", name_of(each));
   for (const std::string peer : {"openmpi", "mpich", "gloo"}) {
     const bool mpi = peer != "gloo";
+    std::set<std::string> names;
     const auto whole = compared({all, "--against", peer, "--sizes", "4K"});
     if (whole.output.find("was not built") != whole.output.npos)
       GTEST_SKIP() << "no " << peer << ", or built with sanitizers";
@@ -221,6 +229,18 @@ TEST(PerfForms, ComparesWithPeersThatDoTheSame) {
     }
     EXPECT_EQ(with_peer, mpi ? cells.size() : 11U) << peer;
     if (!mpi) continue;
+    const json more = checked_results(compared({"all,messages,scan,exscan", "--both-places",
+                                                "--against", peer, "--sizes", "40K", "-W", "3"}));
+    for (const json& each : more["cells"]) {
+      names.insert(each["collective"]);
+      EXPECT_EQ(each["wrong"], 0) << each;
+      EXPECT_EQ(each["peers"][peer]["wrong"], 0) << each;
+      EXPECT_GT(each["peers"][peer]["median_us"], 0) << each;
+    }
+    for (const char* row : {"all_reduce", "all_reduce in place", "reduce in place",
+                            "all_gather in place", "all_to_all in place", "scan in place",
+                            "exscan in place", "latency", "bandwidth", "bidirectional"})
+      EXPECT_THAT(names, Contains(row)) << peer;
     const json many = checked_results(compared(
         {"all_reduce,all_gather_v", "--against", peer, "--sizes", "4K", "-m", "10", "-F"}));
     EXPECT_EQ(many["conditions"]["buffers_per_call"], 10);

@@ -17,7 +17,7 @@ std::vector<std::byte> bytes_of(std::span<const std::byte> bytes) {
 }
 
 TEST(CompareProtocol, MessagesArriveAsTheyWereSent) {
-  const Order order{Order::Kind::time, 3, 70'000, 1u << 28};
+  const Order order{.kind = Order::Kind::time, .collective = 3, .calls = 70'000, .bytes = 1u << 28};
   const auto arrived = decode<Order>(encode(order));
   EXPECT_EQ(arrived.kind, Order::Kind::time);
   EXPECT_EQ(arrived.collective, 3u);
@@ -42,6 +42,10 @@ TEST(CompareProtocol, RefusesValuesThatCannotBe) {
   EXPECT_THROW(decode<Order>(encode(Order{.collective = 99})), BootstrapError);
   EXPECT_THROW(decode<Order>(encode(Order{.parts = 3})), BootstrapError);
   EXPECT_NO_THROW(decode<Order>(encode(Order{.parts = 2})));
+  EXPECT_THROW(decode<Order>(encode(Order{.messages = static_cast<MessagePattern>(4)})),
+               BootstrapError);
+  EXPECT_THROW(decode<Order>(encode(Order{.window = 0})), BootstrapError);
+  EXPECT_THROW(decode<Order>(encode(Order{.window = most_in_window + 1})), BootstrapError);
   EXPECT_THROW(decode<Order>(encode(Order{.started = most_started + 1})), BootstrapError);
   for (const double seconds : {-1.0, std::nan(""), HUGE_VAL})
     EXPECT_THROW(decode<Answer>(encode(Answer{.seconds = seconds})), BootstrapError);

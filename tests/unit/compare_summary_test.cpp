@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 
 CellResult cell_of(Collective collective, std::uint64_t bytes, double median, double ratio = 2) {
   CellResult cell{
-      .collective = collective, .ranks = 4, .size = Bytes{bytes}, .own = {.median = median}};
+      .subject = {collective}, .ranks = 4, .size = Bytes{bytes}, .own = {.median = median}};
   cell.peers.push_back({"mpi", "mpi-a", {.median = median * ratio}, ratio});
   return cell;
 }
@@ -52,6 +52,29 @@ TEST(Summaries, CountCallsInARowAndAlone) {
   EXPECT_THAT(text_of(summary), AllOf(HasSubstr("# the same for calls that are alone: 1.00 times"),
                                       HasSubstr("4.00 (mpi-a), alone 0.50 (mpi-b)")));
   EXPECT_EQ(to_json(cells, summary)["cells"][0]["alone"]["ratio"], 0.5);
+}
+
+/// Cells of near cores and of far ones have means of their own; those during which cores moved
+/// none.
+TEST(Summaries, DivideCellsByTheDistanceOfCores) {
+  std::vector<CellResult> cells{
+      cell_of(Collective::broadcast, 8, 1, 4), cell_of(Collective::broadcast, 64, 1, 4),
+      cell_of(Collective::broadcast, 512, 1, 0.25), cell_of(Collective::broadcast, 4096, 1, 9)};
+  cells[0].distance = {30, 32}, cells[1].distance = {35, 33};
+  cells[2].distance = {130, 128}, cells[3].distance = {30, 130};
+  const Summary summary = summarize(cells, {});
+  ASSERT_EQ(summary.distances.size(), 2U);
+  EXPECT_DOUBLE_EQ(summary.distances[0].geometric_mean, 4);
+  EXPECT_EQ(summary.distances[0].cells, 2U);
+  EXPECT_DOUBLE_EQ(summary.distances[1].geometric_mean, 0.25);
+  EXPECT_EQ(summary.distances[1].lost, 1U);
+  EXPECT_EQ(summary.moved, 1U);
+  EXPECT_THAT(
+      text_of(summary),
+      AllOf(HasSubstr("# cores 31 to 34 ns from each other: 4.00 times, alone 0.00; 0 of 2"),
+            HasSubstr("# cells during which cores moved: 1 of 4")));
+  EXPECT_THAT(cell_line(cells_table({"mpi"}, 200), cells[3], {"mpi"}),
+              HasSubstr("a flag took 30 ns before, 130 after"));
 }
 
 TEST(AloneCalls, BeginAtTimesThatAllRanksKnow) {
@@ -102,7 +125,7 @@ TEST(Summaries, CompareAllReducesWithTheirPartsAndWhatLargerCellsWereFasterThan)
                                       cell_of(Collective::broadcast, 8, 1)};
   const auto compare = [&](std::optional<double> by_size, std::optional<double> by_parts) {
     return check_cliffs(cells, [&, by_size, by_parts](const CliffCheck& check) {
-      EXPECT_EQ(check.cell->collective, Collective::all_reduce);
+      EXPECT_EQ(check.cell->subject, Subject{Collective::all_reduce});
       EXPECT_TRUE(!check.larger || (check.cell == &cells[0] && check.larger == &cells[1]));
       return check.larger ? by_size : by_parts;
     });

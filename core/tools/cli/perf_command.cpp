@@ -91,7 +91,7 @@ int default_ranks(const PerfOptions& options) {
 
 int perf_against(const PerfOptions& options, const std::vector<std::string>& arguments) {
   perf::CompareOptions all{.peers = options.against,
-                           .collectives = {},
+                           .subjects = {},
                            .ranks = options.ranks,
                            .where = options.where,
                            .sizes = sizes_of(options),
@@ -99,8 +99,9 @@ int perf_against(const PerfOptions& options, const std::vector<std::string>& arg
                            .chart = options.chart,
                            .origin = report::origin(arguments, build_commit()),
                            .measure = options.measure};
-  all.collectives = compared_collectives(options);
+  all.subjects = compared_subjects(options);
   if (all.ranks.empty()) all.ranks = {default_ranks(options)};
+  if (sends_messages(options)) check_pairs(std::ranges::min(all.ranks));
   check_skew(options, all.ranks);
   check_files(options);
   if (!options.where.given())

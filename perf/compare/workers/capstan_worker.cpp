@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "perf/compare/workers/worker.hpp"
+#include "perf/measure/message_ends.hpp"
 
 namespace capstan::perf {
 namespace {
@@ -17,6 +18,9 @@ class Capstan : public Library {
   Call prepare(const Cell& cell, float* input, float* output) override {
     request_ = request_with(cell, input, output);
     return [this, request = request_] { world_.run(request); };
+  }
+  Call prepare_messages(const MessageRun& run) override {
+    return [run, ends = MessageEnds{world_}]() mutable { run_messages(ends, run); };
   }
   Call prepare_started(const Cell& cell, const std::vector<Buffers>& buffers) override {
     std::vector<Request> requests;

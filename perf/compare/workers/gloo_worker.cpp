@@ -78,6 +78,7 @@ class Gloo : public Library {
   int size() const override { return context_->size; }
 
   Call prepare(const Cell& cell, float* in, float* out) override {
+    if (cell.in_place && cell.collective != Collective::broadcast) return {};
     const std::size_t n = cell.shape.count.value(), p = static_cast<std::size_t>(size());
     switch (cell.collective) {
       case Collective::barrier:

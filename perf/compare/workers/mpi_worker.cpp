@@ -35,6 +35,33 @@ struct Arguments {
   int count, own;  ///< elements: of a block, or of this rank's where they differ
 };
 
+/// MPI's messages, for run_messages().
+class MpiEnds {
+ public:
+  void send(const std::byte* data, std::size_t bytes, int peer) {
+    MPI_Send(data, static_cast<int>(bytes), MPI_BYTE, peer, tag, MPI_COMM_WORLD);
+  }
+  void receive(std::byte* data, std::size_t bytes, int peer) {
+    MPI_Recv(data, static_cast<int>(bytes), MPI_BYTE, peer, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  }
+  void start_send(const std::byte* data, std::size_t bytes, int peer) {
+    MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, peer, tag, MPI_COMM_WORLD,
+              &under_way_.emplace_back());
+  }
+  void start_receive(std::byte* data, std::size_t bytes, int peer) {
+    MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, peer, tag, MPI_COMM_WORLD,
+              &under_way_.emplace_back());
+  }
+  void wait() {
+    MPI_Waitall(static_cast<int>(under_way_.size()), under_way_.data(), MPI_STATUSES_IGNORE);
+    under_way_.clear();
+  }
+
+ private:
+  static constexpr int tag = 0;
+  std::vector<MPI_Request> under_way_;
+};
+
 class Mpi : public Library {
  public:
   Mpi() {
@@ -47,8 +74,13 @@ class Mpi : public Library {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
 
-  Call prepare(const Cell& cell, float* in, float* out) override {
+  Call prepare_messages(const MessageRun& run) override {
+    return [run, ends = MpiEnds{}]() mutable { run_messages(ends, run); };
+  }
+
+  Call prepare(const Cell& cell, float* input, float* out) override {
     const auto a = arguments_of(cell);
+    const void* const in = input_of(cell, input, out);
     const int n = a->count;
     const MPI_Comm world = MPI_COMM_WORLD;
     const int* const counts = a->sent.counts.data();
@@ -97,7 +129,8 @@ class Mpi : public Library {
     const auto a = arguments_of(cell);
     return [=, this, requests = std::vector<MPI_Request>(buffers.size())]() mutable {
       for (std::size_t i = 0; i < buffers.size(); ++i)
-        start(cell.collective, *a, buffers[i].input, buffers[i].output, &requests[i]);
+        start(cell.collective, *a, input_of(cell, buffers[i].input, buffers[i].output),
+              buffers[i].output, &requests[i]);
       MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
     };
   }
@@ -116,7 +149,13 @@ class Mpi : public Library {
                   .own = has_own ? static_cast<int>(cell.shape.counts[own].value()) : 0});
   }
 
-  void start(Collective collective, const Arguments& a, float* in, float* out,
+  /// In place only a reduction's root says so; the others send from where they would receive.
+  const void* input_of(const Cell& cell, const float* in, const float* out) const {
+    if (!cell.in_place) return in;
+    return cell.collective == Collective::reduce && rank_ != 0 ? out : MPI_IN_PLACE;
+  }
+
+  void start(Collective collective, const Arguments& a, const void* in, float* out,
              MPI_Request* request) const {
     const MPI_Comm world = MPI_COMM_WORLD;
     const int n = a.count;

@@ -132,7 +132,7 @@ class Worker {
         return;
       case Order::Kind::time:
         time(order.parts > 0 ? parts_ : call_, order.calls, answer);
-        worker_protocol::write(answer, library_->explanation());
+        if (!messages_) worker_protocol::write(answer, library_->explanation());
         return;
       case Order::Kind::time_alone:
         answer.seconds = time_alone(number, order);
@@ -150,8 +150,11 @@ class Worker {
   }
 
   void prepare(const Order& order) {
+    messages_.reset();
+    if (order.messages != MessagePattern::none) return prepare_messages(order);
     cell_ = compared_cell_of(static_cast<Collective>(order.collective), Bytes{order.bytes},
                              library_->size());
+    cell_.in_place |= order.in_place != 0;
     buffers_.clear();
     for (std::uint64_t i = 0; i < std::max<std::uint64_t>(order.started, 1); ++i)
       buffers_.push_back(buffers_for(cell_, *library_, order.allocated != 0));
@@ -159,6 +162,24 @@ class Worker {
     if (!call_) throw InvalidArgument("it has no such collective");
     if (order.started > 0) call_ = prepare_started();
     if (order.parts > 0) parts_ = prepare_parts(order.parts - 1);
+  }
+
+  /// The last of an odd number of ranks has no peer, and waits.
+  void prepare_messages(const Order& order) {
+    const std::size_t floats = order.bytes / sizeof(float) + 1;
+    const bool own = order.allocated != 0;
+    buffers_.assign(1, {library_->allocate(floats, 1, own), library_->allocate(floats, 0, own)});
+    const int rank = library_->rank();
+    messages_ = MessageRun{.pattern = order.messages,
+                           .rank = rank,
+                           .peer = message_peer(rank, library_->size()),
+                           .bytes = order.bytes,
+                           .window = static_cast<int>(order.window),
+                           .out = reinterpret_cast<const std::byte*>(input()),
+                           .in = reinterpret_cast<std::byte*>(output())};
+    call_ = library_->prepare_messages(*messages_);
+    if (!call_) throw InvalidArgument("it has no such messages");
+    if (messages_->peer < 0) call_ = [] {};
   }
 
   /// The bounds only move bytes: as many calls in a row.
@@ -207,17 +228,34 @@ class Worker {
 
   std::uint64_t check() {
     if (!library_->computes()) return call_(), 0;
+    if (messages_) return check_messages();
     const Contract contract = cell_.contract(library_->size());
     const TestData data{cell_.type, cell_.op, contract, library_->size()};
-    data.spoil(output(), contract.lengths(library_->rank()).output);
-    data.fill(cell_.in_place ? output() : input(), library_->rank());
+    const Request request =
+        request_of(cell_, library_->rank(), library_->size(), reinterpret_cast<std::byte*>(input()),
+                   reinterpret_cast<std::byte*>(output()));
+    data.spoil(output(), cell_.in_place ? contract.extent() : request.output_count);
+    data.fill(const_cast<void*>(request.input), library_->rank());
     call_();
-    return data.count_wrong(output(), library_->rank());
+    return data.count_wrong(request.output, library_->rank());
   }
 
-  /// Seconds of all calls, after a warm-up that refills caches and wakes connections. Ranks wait for
-  /// their cores, too, where libraries hand over to each other: only what they wait in the calls
-  /// counts.
+  std::uint64_t check_messages() {
+    const MessageRun& run = *messages_;
+    auto* const out = const_cast<std::byte*>(run.out);
+    for (std::size_t at = 0; at < run.bytes; ++at) out[at] = message_byte(run.rank, at);
+    std::fill_n(run.in, run.bytes, std::byte{0});
+    call_();
+    const bool receives = run.pattern != MessagePattern::bandwidth || !run.begins();
+    std::uint64_t wrong = 0;
+    for (std::size_t at = 0; at < run.bytes && run.peer >= 0 && receives; ++at)
+      wrong += run.in[at] != message_byte(run.peer, at);
+    return wrong;
+  }
+
+  /// Seconds of all calls, after a warm-up that refills caches and wakes connections. Ranks wait
+  /// for their cores, too, where libraries hand over to each other: only what they wait in the
+  /// calls counts.
   void time(const Library::Call& call, std::uint64_t calls, Answer& answer) {
     using Clock = std::chrono::steady_clock;
     for (std::uint64_t i = 0; i < 1 + calls / 8; ++i) call();
@@ -271,6 +309,7 @@ class Worker {
   StoreClient store_;
   std::unique_ptr<Library> library_;
   Cell cell_;
+  std::optional<MessageRun> messages_;  // in the place of the cell
   std::vector<CellBuffers> buffers_;
   Library::Call call_, parts_;
 };

@@ -9,6 +9,7 @@
 
 #include "core/bootstrap/store/store.hpp"
 #include "perf/measure/cell.hpp"
+#include "perf/measure/message_patterns.hpp"
 
 namespace capstan::perf {
 
@@ -22,9 +23,11 @@ class Library {
   virtual int size() const = 0;
 
   /// Prepares one collective of f32 sums (root 0) with these buffers and returns a function that
-  /// runs it. A broadcast has one buffer, `output`. Empty if the library lacks this collective.
+  /// runs it. A broadcast has one buffer, `output`, and so have all calls in place. Empty if the library lacks this collective.
   using Call = std::function<void()>;
   virtual Call prepare(const Cell& cell, float* input, float* output) = 0;
+  /// The same with messages between two ranks. Empty if the library lacks them here.
+  virtual Call prepare_messages(const MessageRun&) { return {}; }
   /// The same by calls that do not block: one for each pair of buffers, all under way at once, and
   /// then a wait for all. Empty if the library has no such calls.
   struct Buffers {

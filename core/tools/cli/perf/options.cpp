@@ -46,6 +46,7 @@ constexpr const char* perf_footer =
     "  mpirun -n 4 capstan perf all_reduce -e 1M --algorithm ring\n"
     "  capstan perf all -n 2,4 --against openmpi,mpich,gloo -e 64M --chart peers.html\n"
     "  scripts/setup --peers; capstan perf all -n 2 --against all    Open MPI 5, too\n"
+    "  capstan perf all,messages -n 2 --both-places --against all -e 16M\n"
     "  capstan perf all_reduce --hosts node1:1,node2:1 --against openmpi,mpich,gloo -e 64M\n\n"
     "size    bytes of the largest buffer\n"
     "by      who decided: a rule, the profile, trials of the first calls, the model\n"
@@ -73,6 +74,10 @@ constexpr const char* perf_footer =
     "quarter, three times as many rounds follow. Between hosts all libraries use TCP on the\n"
     "interface that CAPSTAN_INTERFACE chooses (CAPSTAN_NETWORK gives Capstan alone another\n"
     "network), and the libraries and these programs must be at the same paths on all hosts.\n"
+    "Where cores move while a cell is measured, as those of virtual machines do, it is measured\n"
+    "again; the summary tells near and far cores apart.\n"
+    "Of messages the time is that of one, and --window says how many are under way for\n"
+    "bandwidth and bidirectional.\n"
     "bound is a copy of each rank's share of the bytes, or between hosts bare sockets.\n"
     "Capstan's algorithm and protocol are printed beside lost cells, and always in JSON.";
 
@@ -93,7 +98,7 @@ void add_what_to_measure(CLI::App& command, PerfOptions& options) {
       .add_option("collective", options.collectives,
                   "Collective to measure, or messages between pairs of ranks (also by the names "
                   "latency, bandwidth, bidirectional, rate); a list, or all: with --against the "
-                  "seven that MPI libraries share")
+                  "seven that MPI libraries share, and messages may stand beside them")
       ->delimiter(',')
       ->transform(CLI::Validator{own_name, ""})
       ->check(CLI::IsMember(names))

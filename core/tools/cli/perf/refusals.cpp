@@ -44,16 +44,35 @@ void check_fused(const CLI::App& command, const PerfOptions& options) {
                  "not with --fused, whose calls are in place");
 }
 
-void refuse_against(const CLI::App& command) {
+void refuse_against(const CLI::App& command, const PerfOptions& options) {
   refuse_options(
       command,
-      {"--factor",   "--step",        "--types",     "--ops",     "--algorithm",  "--root",
-       "--in-place", "--both-places", "--warmup",    "--format",  "--list-ranks", "--trace",
-       "--fused",    "--overlap",     "--groups",    "--threads", "--iterations", "--unalign",
-       "--timeout",  "--min-busbw",   "--off-cache", "--cycles",  "--timestamps", "--memory"},
+      {"--factor",    "--step",    "--types",      "--ops",     "--algorithm", "--root",
+       "--warmup",    "--format",  "--list-ranks", "--trace",   "--fused",     "--overlap",
+       "--groups",    "--threads", "--iterations", "--unalign", "--timeout",   "--min-busbw",
+       "--off-cache", "--cycles",  "--timestamps", "--memory"},
       "not with --against, which compares whole calls of processes, f32, sums and root 0: leave it "
       "out, or measure Capstan alone");
+  if (!sends_messages(options)) return;
+  refuse_options(command, {"--start", "--many"},
+                 "not for messages, of which --window says how many are under way");
+  if (std::ranges::all_of(options.against, [](const auto& peer) { return peer == "gloo"; }))
+    throw InvalidArgument(
+        "none of these libraries has messages here: compare with openmpi, mpich, openmpi5, mpich5 "
+        "or intelmpi, or leave messages out");
 }
+
+void add_collective(std::vector<perf::Subject>& subjects, Collective collective,
+                    const PerfOptions& options) {
+  const bool in_place = options.in_place || options.both_places;
+  if (!options.in_place || collective == Collective::broadcast) subjects.push_back({collective});
+  if (in_place && perf::comparable_in_place(collective)) subjects.push_back({collective, true});
+}
+
+/// The collectives that MPI libraries share.
+constexpr Collective shared_collectives[] = {
+    Collective::all_reduce,     Collective::broadcast,  Collective::reduce, Collective::all_gather,
+    Collective::reduce_scatter, Collective::all_to_all, Collective::barrier};
 
 }  // namespace
 
@@ -68,11 +87,22 @@ void choose_form(PerfOptions& options) {
   options.in_place = true;
 }
 
-std::vector<Collective> compared_collectives(const PerfOptions& options) {
-  if (options.collectives.front() != "all") return collectives_of(options);
-  return {Collective::all_reduce, Collective::broadcast,      Collective::reduce,
-          Collective::all_gather, Collective::reduce_scatter, Collective::all_to_all,
-          Collective::barrier};
+std::vector<perf::Subject> compared_subjects(const PerfOptions& options) {
+  std::vector<perf::Subject> subjects;
+  for (const std::string& name : options.collectives) {
+    if (name == "all")
+      for (const Collective each : shared_collectives) add_collective(subjects, each, options);
+    else if (name == messages_name)
+      for (const perf::MessagePattern each : perf::message_patterns)
+        subjects.push_back({.messages = each});
+    else
+      add_collective(subjects, *collective_named(name), options);
+  }
+  if (subjects.empty())
+    throw InvalidArgument(
+        "--in-place: other libraries leave the results of these calls elsewhere: choose of "
+        "all_reduce, reduce, all_gather, all_to_all, scan and exscan");
+  return subjects;
 }
 
 void refuse_idle_options(const CLI::App& command, const PerfOptions& options) {
@@ -82,14 +112,15 @@ void refuse_idle_options(const CLI::App& command, const PerfOptions& options) {
   if (options.threads > 0)
     refuse_options(command, {"--ranks", "--hosts", "--hostfile", "--timeout"},
                    "not with --threads, which starts ranks in this process");
-  if (sends_messages(options)) return check_message_options(command, options);
-  refuse_options(command, {"--window"}, "only for messages");
+  if (sends_messages(options) && options.against.empty())
+    return check_message_options(command, options);
+  if (!sends_messages(options)) refuse_options(command, {"--window"}, "only for messages");
   if (options.measure.buffers == perf::Buffers::device)
     refuse_options(
         command,
         {"--buffers", "--algorithm", "--trace", "--against", "--start", "--fused", "--overlap"},
         "not with --device, whose calls go by the device's own executor or by pinned memory");
-  if (!options.against.empty()) return refuse_against(command);
+  if (!options.against.empty()) return refuse_against(command, options);
   refuse_options(command, {"--unbound"}, "only with --against");
   if (!options.step.empty())
     refuse_options(command, {"--factor"}, "--step says it: leave this out");

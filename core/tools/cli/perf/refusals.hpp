@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/tools/cli/perf/cells.hpp"
+#include "perf/compare/subject.hpp"
 
 namespace capstan::cli {
 
@@ -14,8 +15,8 @@ void choose_form(PerfOptions& options);
 /// Throws InvalidArgument for options that would do nothing, or contradict others.
 void refuse_idle_options(const CLI::App& command, const PerfOptions& options);
 
-/// The collectives that --against compares: `all` stands for the seven that MPI libraries and Gloo
-/// share.
-std::vector<Collective> compared_collectives(const PerfOptions& options);
+/// The rows that --against compares: `all` stands for the seven collectives that MPI libraries and
+/// Gloo share, messages for each of their patterns. Throws InvalidArgument if none can be in place.
+std::vector<perf::Subject> compared_subjects(const PerfOptions& options);
 
 }  // namespace capstan::cli

@@ -59,8 +59,8 @@ report::Figure figure_of(const Panel& panel) {
     for (const MeasuredWay& way : cell->ways)
       perf::line_named(lines, name_of(way)).points.push_back(point_of(*cell, way));
   for (std::size_t i = fastest; i < lines.size(); ++i) lines[i].shown = false;
-  return perf::times_and_bandwidths(panel.title, panel.collective, panel.ranks, std::move(lines),
-                                    {}, std::move(taken));
+  return perf::times_and_bandwidths(panel.title, perf::bus_share(panel.collective, panel.ranks),
+                                    std::move(lines), {}, std::move(taken));
 }
 
 report::HeatMap::Cell heat_of(const MeasuredCell& cell) {
