@@ -72,11 +72,23 @@ int run_round(Autotuner& tuner, TimeOf time) {
   return calls;
 }
 
-/// Calls until the next round, which begins.
-std::uint64_t run_as_decided(Autotuner& tuner) {
+/// Calls until a round or a check is due, which begins.
+std::uint64_t run_stretch(Autotuner& tuner) {
   std::uint64_t calls = 0;
   while (calls < 10'000'000 && tuner.count_call()) ++calls;
   tuner.begin_round();
+  return calls;
+}
+
+/// Calls until the next round, which begins. Checks find that calls take `time`.
+std::uint64_t run_as_decided(Autotuner& tuner, Time time) {
+  std::uint64_t calls = run_stretch(tuner);
+  while (tuner.is_checking()) {
+    measure(tuner, [&](std::size_t, int) { return time; });
+    decide(tuner);
+    EXPECT_TRUE(tuner.decided());
+    calls += run_stretch(tuner);
+  }
   return calls;
 }
 
@@ -139,7 +151,7 @@ TEST(Autotuner, MeasuresEverMoreRarelyAndAllRoundsCount) {
   decide(tuner);
   EXPECT_EQ(decision(tuner), 0U);
 
-  const std::uint64_t calls = run_as_decided(tuner);
+  const std::uint64_t calls = run_as_decided(tuner, 1 * ms);
   EXPECT_FALSE(tuner.decided());
   EXPECT_TRUE(tuner.settled()) << "it has decided before";
   const int measured = measure(tuner, [](std::size_t c, int) { return c == 1 ? 1 * ms : 4 * ms; });
@@ -149,10 +161,75 @@ TEST(Autotuner, MeasuresEverMoreRarelyAndAllRoundsCount) {
   EXPECT_THAT(tuner.choice().reason, HasSubstr("the fastest of 2 that were tried, the best of "
                                                "them 2 times, 1414.21 us"));
 
-  EXPECT_EQ(run_as_decided(tuner), 2 * calls);
+  EXPECT_EQ(run_as_decided(tuner, 1414 * us), 2 * calls);
   measure(tuner, [](std::size_t c, int) { return c == 1 ? 3 * ms : 2900 * us; });
   decide(tuner);
   EXPECT_EQ(decision(tuner), 1U);
+}
+
+/// The cores come to lie far from each other, where the other candidate is the fastest. Both are
+/// measured anew, although the next round would be long after that.
+TEST(Autotuner, BeginsAnewWhenItsDecisionTakesAnotherTimeForGood) {
+  for (const Collective collective : {Collective::all_reduce, Collective::broadcast})
+    for (const bool shares_cores : {false, true}) {
+      Autotuner tuner = tuner_of_two(collective, 1000, shares_cores);
+      const auto near = [](std::size_t c, int) { return c == 0 ? 2 * us : 3 * us; };
+      const auto far = [](std::size_t c, int) { return c == 0 ? 9 * us : 5 * us; };
+      run_round(tuner, near);
+      EXPECT_EQ(decision(tuner), 0U);
+      for (int round = 0; round < 9; ++round) {
+        run_as_decided(tuner, 2 * us);
+        run_round(tuner, near);
+      }
+      std::uint64_t calls = 0;
+      for (int check = 0; check < 2; ++check) {
+        calls += run_stretch(tuner);
+        ASSERT_TRUE(tuner.is_checking());
+        measure(tuner, far);
+        decide(tuner);
+        EXPECT_EQ(decision(tuner), 0U);
+      }
+      EXPECT_LE(calls, 200'000U) << "a fifth of a second of calls";
+      EXPECT_EQ(run_stretch(tuner), 0U) << "the round is due at once";
+      EXPECT_FALSE(tuner.is_checking());
+      run_round(tuner, far);
+      EXPECT_EQ(decision(tuner), 1U);
+      EXPECT_THAT(tuner.choice().reason, HasSubstr("5.00 us")) << "what was before is forgotten";
+    }
+}
+
+TEST(Autotuner, OneCheckThatIsDisturbedChangesNothing) {
+  Autotuner tuner = tuner_of_two(Collective::all_reduce, 1000);
+  run_round(tuner, [](std::size_t c, int) { return c == 0 ? 2 * us : 3 * us; });
+  for (int check = 0; check < 20; ++check) {
+    run_stretch(tuner);
+    if (!tuner.is_checking()) break;
+    measure(tuner, [&](std::size_t, int) { return check % 2 == 0 ? 20 * us : 2 * us; });
+    decide(tuner);
+    EXPECT_GT(tuner.rounds(), 0U);
+  }
+}
+
+/// The calls of a program whose times are never the same must not be measured all the time.
+TEST(Autotuner, ChecksBecomeRarerWhereTheyChangeNothing) {
+  Autotuner tuner = tuner_of_two(Collective::all_reduce, 1000);
+  const auto busy = [](Time factor) {
+    return [=](std::size_t c, int) { return factor * (c == 0 ? 2 * us : 3 * us); };
+  };
+  run_round(tuner, busy(1));
+  std::vector<std::uint64_t> stretches;
+  for (int times = 0; times < 10; ++times) {
+    const Time factor = times % 2 == 0 ? 4 : 1;
+    std::uint64_t calls = 0;
+    for (run_stretch(tuner); tuner.is_checking(); calls += run_stretch(tuner)) {
+      measure(tuner, busy(factor));
+      decide(tuner);
+    }
+    run_round(tuner, busy(factor));
+    EXPECT_EQ(decision(tuner), 0U);
+    stretches.push_back(calls);
+  }
+  EXPECT_GE(stretches.back(), 4 * stretches.front());
 }
 
 TEST(Autotuner, LeavesCandidatesFarBehindOutOfLaterRounds) {
@@ -164,8 +241,14 @@ TEST(Autotuner, LeavesCandidatesFarBehindOutOfLaterRounds) {
       return time[candidate];
     });
     decide(tuner);
-    for (int i = 0; i < 100'000 && tuner.decided(); ++i)
-      if (!tuner.count_call()) tuner.begin_round();
+    if (!tuner.decided()) return measured;
+    for (int i = 0; i < 100'000; ++i) {
+      if (tuner.count_call()) continue;
+      tuner.begin_round();
+      if (!tuner.is_checking()) break;
+      measure(tuner, [&](std::size_t candidate, int) { return time[candidate]; });
+      decide(tuner);
+    }
     return measured;
   };
   using Set = std::set<std::size_t>;
@@ -346,7 +429,7 @@ TEST(Autotuner, LongCallsAreMeasuredAnewInTheSecondRound) {
   EXPECT_EQ(decision(tuner), 0U);
   EXPECT_TRUE(tuner.settled());
   EXPECT_TRUE(tuner.is_provisional());
-  run_as_decided(tuner);
+  run_as_decided(tuner, 1 * ms);
   EXPECT_TRUE(tuner.is_provisional()) << "until the second round has ended";
   run_round(tuner, [](std::size_t c, int) { return c == 3 ? 800 * us : 1 * ms; });
   EXPECT_FALSE(tuner.is_provisional());

@@ -222,8 +222,10 @@ bool PlanCache::has_lasting_choice(const Call& call) const {
   return found == tuned_.end() || !found->second.tuner.is_provisional();
 }
 
-/// Plans of these calls are no longer handed out, though some may still have to run.
+/// Plans of these calls are no longer handed out, though some may still have to run. A check runs
+/// by the same choice, and leaves them.
 void PlanCache::begin_round(TunedCalls& calls, const Call& call) {
+  if (calls.tuner.check_is_due()) return calls.tuner.begin_round();
   if (!hooks_.plans_in_use()) retired_.clear();
   retired_.reserve(retired_.size() + plans_.size());
   for (auto plan = plans_.begin(); plan != plans_.end();) {
@@ -243,8 +245,9 @@ void PlanCache::begin_round(TunedCalls& calls, const Call& call) {
 }
 
 void PlanCache::decide(TunedCalls& calls, std::span<const double> greatest) {
+  const bool checked = calls.tuner.is_checking();
   calls.tuner.decide(greatest);
-  if (calls.tuner.decided()) calls.measured.clear();
+  if (calls.tuner.decided() && !checked) calls.measured.clear();
 }
 
 /// An agreement costs as much as a barrier, so most calls have none.

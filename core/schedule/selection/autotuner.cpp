@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <numeric>
 #include <ranges>
+#include <utility>
 
 #include "core/schedule/selection/link_model.hpp"
 
@@ -94,8 +96,13 @@ Autotuner::Autotuner(Choice first, Bytes bytes)
 
 void Autotuner::begin_round() {
   for (Measurement& measurement : measurements_) measurement.calls.clear();
-  if (starts_again()) start_again();
-  given_ = met_ = 0;
+  checking_ = check_is_due();
+  if (checking_)
+    not_checked_ = std::exchange(candidates_, {winner_});
+  else if (starts_again())
+    start_again();
+  given_ = checking_ ? warm_up : 0;
+  met_ = 0;
   agreeing_ = decided_ = false;
 }
 
@@ -110,6 +117,10 @@ bool Autotuner::is_provisional() const {
 
 void Autotuner::start_again() {
   has_started_again_ = true;
+  forget_rounds();
+}
+
+void Autotuner::forget_rounds() {
   rounds_ = turns_won_ = turns_compared_ = 0;
   for (Measurement& measurement : measurements_) measurement.log_times = 0;
   candidates_.resize(measurements_.size());
@@ -223,6 +234,7 @@ void Autotuner::compare_turns() {
 /// far behind are left out of later rounds.
 void Autotuner::decide(std::span<const double> greatest) {
   add_seconds(greatest);
+  if (checking_) return end_check();
   if (in_heat_) return end_heat();
   ++rounds_;
   for (const std::size_t candidate : candidates_)
@@ -244,8 +256,40 @@ void Autotuner::decide(std::span<const double> greatest) {
   std::erase_if(candidates_, [&](std::size_t candidate) {
     return log_times(candidate) - log_times(winner_) > far_behind * rounds;
   });
-  calls_left_ = calls_until_next_round();
+  note_winner_of_new_beginning();
+  until_round_ = calls_until_next_round();
+  calls_left_ = next_stretch();
   decided_ = settled_ = true;
+}
+
+/// One check may be disturbed. After a second one that finds another time all candidates are
+/// measured anew, as what was measured before was another machine.
+// measured: docs/lab-notebook.md#cores-that-move
+void Autotuner::end_check() {
+  constexpr std::int64_t apart = doubling * 585 / 1000;  // one and a half times as long
+  constexpr int enough = 2;
+  const std::int64_t known = measurements_[winner_].log_times / static_cast<std::int64_t>(rounds_);
+  const bool deviates = std::abs(log_time_of(winner_) - known) > apart;
+  measurements_[winner_].end_round();
+  candidates_ = std::exchange(not_checked_, {});
+  checking_ = false;
+  decided_ = true;
+  deviations_ = deviates ? deviations_ + 1 : 0;
+  calls_left_ = next_stretch();
+  if (deviations_ < enough) return;
+  deviations_ = 0;
+  overthrown_ = winner_;
+  forget_rounds();
+  until_round_ = calls_left_ = 0;
+}
+
+/// Where the decision is the same as before, something else makes times change: the calls of a kind
+/// differ, or the machine is never quiet. Checks become rarer then.
+void Autotuner::note_winner_of_new_beginning() {
+  constexpr int most_doublings = 6;
+  const auto before = std::exchange(overthrown_, std::nullopt);
+  if (before)
+    check_doublings_ = winner_ == *before ? std::min(check_doublings_ + 1, most_doublings) : 0;
 }
 
 /// The best of the heat take the other turns of the round, if they are near the fastest. Two do in
@@ -306,6 +350,22 @@ std::uint64_t Autotuner::calls_until_next_round() const {
   const std::uint64_t round = candidates_.size() * calls_each();
   if (starts_again()) return std::max(between_starts * round, calls_until_moved());
   return std::max(between * round, calls_in(moment)) << std::min(rounds_ - 1, most_doublings);
+}
+
+/// A check costs an agreement, as much as a barrier: less than a thousandth of the calls before it.
+std::uint64_t Autotuner::calls_until_check() const {
+  constexpr std::uint64_t between = 32;
+  constexpr double moment = 100e-3;
+  return std::max<std::uint64_t>(between * calls_of_turn(), calls_in(moment)) << check_doublings_;
+}
+
+/// The calls until the next round or, if that comes first, the next check. Before all candidates
+/// are measured again anyway there is none.
+std::uint64_t Autotuner::next_stretch() {
+  if (starts_again()) return std::exchange(until_round_, 0);
+  const std::uint64_t calls = std::min(until_round_, calls_until_check());
+  if (until_round_ != never) until_round_ -= calls;
+  return calls;
 }
 
 /// About the number of calls in which input and output move into huge pages, page by page, for a

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -19,11 +20,14 @@ namespace capstan {
 ///   measurement round   calls run by the candidates in turn, a few calls each
 ///   agreement           ranks take the greatest of each time, so that all decide alike
 ///   decision            calls run by the fastest candidate until the next round
+///   check               a few calls by the decision are timed: does it take as long as it did?
 ///
 /// The first round exists because the model of one machine may be wrong on another. Where there are
 /// many candidates it has two parts: a heat, in which each takes one turn, and the rest for the
 /// best of them. Later rounds exist because one moment of a machine may differ from the next: they
-/// measure the best candidates again, ever more rarely, and the times of all rounds count.
+/// measure the best candidates again, ever more rarely, and the times of all rounds count. Checks
+/// exist because a machine may change for good: a virtual machine's cores move, or other programs
+/// come and go. Where two checks in turn find another time, all begins anew.
 ///
 /// Calls in a row count as much as calls that are alone. Where ranks may run ahead of each other,
 /// the ranks meet before each turn: the first call then is alone, and those after it are in a row.
@@ -64,11 +68,16 @@ class Autotuner {
     --calls_left_;
     return true;
   }
-  /// Begins another measurement round.
+  /// What is due where no call is left to count: a round, or a check, in which calls run as
+  /// decided.
+  bool check_is_due() const { return until_round_ > 0; }
+  /// Begins another measurement round, or a check.
   void begin_round();
   /// The length of the largest buffer of a call, about.
   Bytes bytes() const { return bytes_; }
 
+  /// A check is under way.
+  bool is_checking() const { return checking_; }
   /// Every candidate of the round has been given its calls.
   bool all_given() const { return given_ == warm_up + candidates_.size() * calls_each(); }
   /// The candidate that runs the next call, unless all_given().
@@ -132,7 +141,9 @@ class Autotuner {
     void end_round();
   };
   static Turns turns_for(Bytes bytes);
-  std::size_t turns() const { return in_heat_ ? 1 : turns_.number - (follows_heat_ ? 1 : 0); }
+  std::size_t turns() const {
+    return in_heat_ || checking_ ? 1 : turns_.number - (follows_heat_ ? 1 : 0);
+  }
   std::size_t calls_of_turn() const { return in_heat_ ? turns_.calls_in_heat : turns_.calls; }
   std::size_t calls_each() const { return turns() * calls_of_turn(); }
   std::size_t times_of_turn() const { return shares_cores_ ? 1 : 2 * (calls_of_turn() - 1); }
@@ -144,6 +155,11 @@ class Autotuner {
   void compare_turns();
   std::int64_t log_time_of(std::size_t candidate) const;
   void end_heat();
+  void end_check();
+  void forget_rounds();
+  void note_winner_of_new_beginning();
+  std::uint64_t calls_until_check() const;
+  std::uint64_t next_stretch();
   bool starts_again() const;
   void start_again();
   double typical_seconds(std::size_t candidate) const;
@@ -160,6 +176,12 @@ class Autotuner {
   Turns turns_;
   std::size_t given_ = 0, met_ = 0, winner_ = 0;
   std::uint64_t rounds_ = 0, calls_left_ = 0, turns_won_ = 0, turns_compared_ = 0;
+  std::uint64_t until_round_ = 0;         // calls from the next check on; 0: the round comes first
+  std::vector<std::size_t> not_checked_;  // the candidates of the next round, during a check
+  int deviations_ = 0;                    // checks in turn that found another time
+  int check_doublings_ = 0;               // new beginnings in turn that changed nothing
+  std::optional<std::size_t> overthrown_{};  // the decision before a new beginning
+  bool checking_ = false;
   bool in_heat_ = false, follows_heat_ = false, agreeing_ = false, decided_ = false,
        settled_ = false;
   bool has_started_again_ = false, for_first_calls_ = false;
