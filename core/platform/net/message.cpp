@@ -11,6 +11,11 @@ void bad_content(const std::string& text) {
   throw MalformedMessage(MalformedMessage::Kind::bad_content, text);
 }
 
+/// Not inlined: g++ 12 then warns of a vector whose memory it knows.
+void ByteWriter::raw(std::span<const std::byte> bytes) {
+  bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+}
+
 void ByteWriter::text(std::string_view text, std::size_t most) {
   const auto cut = text.substr(0, most);
   number(static_cast<std::uint16_t>(cut.size()));

@@ -58,9 +58,7 @@ class ByteWriter {
     }
   }
   void number(std::int32_t value) { number(static_cast<std::uint32_t>(value)); }
-  void raw(std::span<const std::byte> bytes) {
-    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
-  }
+  void raw(std::span<const std::byte> bytes);
   /// Writes the text's length in two bytes, and the text, cut to `most` bytes.
   void text(std::string_view text, std::size_t most);
   std::vector<std::byte> take() { return std::move(bytes_); }
