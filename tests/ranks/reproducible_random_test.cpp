@@ -269,6 +269,7 @@ TEST(ReproducibleCalls, HaveTheBitsThatTheirLevelPromises) {
       }
     });
     if (searches()) fmt::print("seed {}: {}: {} elements wrong\n", seed, draw.text(), wrong.load());
+    std::fflush(stdout);
   }
   if (searches()) fmt::print("{} worlds, {} elements\n", seeds, elements);
 }
