@@ -28,7 +28,7 @@ void wait_for_row(ScheduleBuilder& s, const Group& group, const std::vector<int>
 }
 
 /// The blocks that come to `position` from other hosts, sent on to the ranks of its host.
-void hand_on(ScheduleBuilder& s, const Group& group, const Counterparts& counterparts,
+void forward(ScheduleBuilder& s, const Group& group, const Counterparts& counterparts,
              const std::vector<Range>& blocks) {
   const auto& row = counterparts.row();
   const auto served = counterparts.served_by(group.position());
@@ -79,7 +79,7 @@ Schedule ordered_direct_all_reduce(const Group& group, Elements count) {
   wait_for_row(s, group, row);
 
   s.next_phase();
-  hand_on(s, group, counterparts, blocks);
+  forward(s, group, counterparts, blocks);
   for (std::size_t i = 1; i < row.size(); ++i)
     if (!counterparts.served_by(row[i]).empty()) s.wait(group[row[i]]);
   return std::move(s).build();

@@ -23,7 +23,7 @@ Reducer to_plain_reducer(capstan_op op, const capstan_operation* operation, std:
   return Reducer::premultiplied_sum(factor);
 }
 
-/// Of a request of either kind.
+/// The operation of a request of either kind.
 Reducer to_reducer(const auto& given) {
   const Reducer plain = to_plain_reducer(given.op, given.operation, given.scales, given.factor);
   return given.reproducible == CAPSTAN_REPRODUCIBLE_DEFAULT

@@ -46,7 +46,7 @@ struct Call {
   PeerMappedBuffers peer_mapped{};              ///< as ranks have agreed before the call
   MemoryKind memory{};                          ///< of the buffers: it decides what runs the call
   Purpose purpose{};
-  /// Of a call whose results round; none: the communicator's.
+  /// The promise of a call whose results round; none: the communicator's.
   std::optional<Reproducible> promise{};
   std::shared_ptr<const Call> about{};  ///< of an agreement: the call that it comes before
 
