@@ -69,8 +69,7 @@ std::string to_string(const RanksOnHost& ranks) {
   for (const auto& [first, last] : ranks.runs) {
     const bool is_last = &ranks.runs.back().first == &first;
     text += text.empty() ? "" : is_last ? " and " : ", ";
-    text += first == last ? fmt::to_string(first)
-                          : fmt::format("{} {} {}", first, last == first + 1 ? "and" : "to", last);
+    text += first == last ? fmt::to_string(first) : fmt::format("{} to {}", first, last);
     count += last - first + 1;
   }
   return count == 1 ? fmt::format("rank {} is on {}", text, ranks.host)
