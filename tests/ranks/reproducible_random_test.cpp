@@ -40,7 +40,9 @@ bool searches() {
 constexpr Collective sums[] = {
     Collective::all_reduce,     Collective::all_reduce, Collective::all_reduce, Collective::reduce,
     Collective::reduce_scatter, Collective::scan,       Collective::exscan};
-constexpr DataType types[] = {DataType::f16, DataType::bf16, DataType::f32, DataType::f64};
+constexpr DataType types[] = {DataType::f16, DataType::bf16, DataType::f32,
+                              DataType::f64, DataType::c64,  DataType::c128};
+
 constexpr ReduceOp ops[] = {ReduceOp::sum, ReduceOp::sum, ReduceOp::product, ReduceOp::average};
 
 /// A world and its calls, which follow from a seed.
@@ -77,6 +79,7 @@ class Draw {
     if (call.op == ReduceOp::average &&
         (call.collective == Collective::scan || call.collective == Collective::exscan))
       call.op = ReduceOp::sum;
+    if (is_complex(call.type) && call.op == ReduceOp::product) call.op = ReduceOp::sum;
     call.level = below(2) == 0 ? Reproducible::rank_order : Reproducible::shape;
     call.count = count(call.collective);
     call.first = static_cast<std::uint64_t>(below(1 << 20));
@@ -159,7 +162,8 @@ class Expected {
   const Draw::Call& call_;
 };
 
-/// One rank's part in a call, which is compared with what it shall be.
+/// One rank's part in a call, which is compared with what it shall be. Of complex numbers T is that
+/// of their parts, which are added apart.
 template <class T>
 class Part {
  public:
@@ -167,7 +171,7 @@ class Part {
       : world_(world), call_(call), expected_(hosts, call), all_(all) {}
 
   std::size_t wrong(DataType type, Communicator& kept) {
-    const std::size_t count = call_.count;
+    const std::size_t width = is_complex(type) ? 2 : 1, count = call_.count * width;
     const bool scatters = call_.collective == Collective::reduce_scatter;
     const auto self = static_cast<std::size_t>(world_.rank());
     std::vector<T> input(scatters ? count * static_cast<std::size_t>(world_.size()) : count);
@@ -177,9 +181,9 @@ class Part {
     Request request{.collective = call_.collective, .type = type, .root = call_.root};
     request.reducer = call_.op;
     if (call_.by_call) request.reducer = request.reducer.kept(call_.level);
-    request.input = input.data(), request.input_count = Elements{input.size()};
+    request.input = input.data(), request.input_count = Elements{input.size() / width};
     T* const result = call_.in_place ? input.data() + (scatters ? count * self : 0) : output.data();
-    request.output = result, request.output_count = Elements{count};
+    request.output = result, request.output_count = Elements{call_.count};
     const bool away = call_.collective == Collective::reduce && world_.rank() != call_.root;
     if (away && !call_.in_place) request.output = nullptr, request.output_count = Elements{0};
     (call_.by_call ? world_ : kept).run(request);
@@ -233,6 +237,7 @@ std::size_t wrong_in(Communicator& world, Communicator& kept, const Hosts& hosts
     case DataType::bf16:
       return wrong(BFloat16{});
     case DataType::f32:
+    case DataType::c64:
       return wrong(float{});
     default:
       return wrong(double{});
@@ -254,7 +259,7 @@ TEST(ReproducibleCalls, HaveTheBitsThatTheirLevelPromises) {
     std::size_t longest = 0;
     for (const Draw::Call& call : calls)
       longest = std::max(longest, call.count), elements += call.count;
-    std::vector<std::byte> all(longest * sizeof(double));
+    std::vector<std::byte> all(longest * 2 * sizeof(double));
     std::atomic<std::size_t> wrong = 0;
     on_threads(draw.ranks, settings, [&](Communicator& world) {
       const Hosts hosts = virtual_hosts(world.size(), settings);
