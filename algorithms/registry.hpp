@@ -30,6 +30,10 @@ struct Guarantees {
   /// Each sum is one reduction of all contributions in the order of ranks, so that its result is
   /// bitwise reproducible by every algorithm that promises it.
   bool rank_ordered_sum = false;
+  /// Each sum is one reduction, in the order of hosts, of one reduction of each host's
+  /// contributions in the order of ranks, on the hosts that the algorithm suits: its bits are those
+  /// of every other algorithm that promises it.
+  bool host_ordered_sum = false;
 };
 
 /// The kind of data in nearly all traffic. Peers can read inputs and outputs in place.

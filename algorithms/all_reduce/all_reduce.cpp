@@ -15,11 +15,13 @@ namespace {
          .bounded_skew = true,                                                      \
          .ordered = order >= in_order,                                              \
          .left_fold = order >= left_fold,                                           \
-         .rank_ordered_sum = order == rank_ordered_sum},                            \
+         .rank_ordered_sum = order == rank_ordered_sum,                             \
+         .host_ordered_sum = order == host_ordered_sum},                            \
         sends __VA_OPT__(, ) __VA_ARGS__                                            \
   }
 
-constexpr int any_order = 0, in_order = 1, left_fold = 2, rank_ordered_sum = 3;
+constexpr int host_ordered_sum = -1, any_order = 0, in_order = 1, left_fold = 2,
+              rank_ordered_sum = 3;
 
 // The selector takes the first of two algorithms that promise the same.
 const std::array list{
@@ -39,16 +41,19 @@ const std::array list{
                             "recursive halving, then recursive doubling")),
     with(Symmetry::rotation, CAPSTAN_ALL_REDUCE(ring, any_size, any_order, Traffic::partials,
                                                 "blocks travel twice round a ring")),
-    CAPSTAN_ALL_REDUCE(two_level, 4096, any_order, Traffic::partials,
+    CAPSTAN_ALL_REDUCE(two_level, 4096, host_ordered_sum, Traffic::partials,
                        "within hosts, then between hosts by all their ranks at once",
                        Requires::uniform_hosts),
-    CAPSTAN_ALL_REDUCE(leaders, 4096, any_order, Traffic::partials,
+    CAPSTAN_ALL_REDUCE(leaders, 4096, host_ordered_sum, Traffic::partials,
                        "to one rank of each host, which exchange sums", Requires::several_hosts),
     CAPSTAN_ALL_REDUCE(ordered_two_level, all_pairs, left_fold, Traffic::partials,
                        "within hosts, then from host to host and back by all their ranks at once",
                        Requires::uniform_hosts),
     CAPSTAN_ALL_REDUCE(ordered_leaders, all_pairs, rank_ordered_sum, Traffic::partials,
                        "to one rank of each host, which exchange what all ranks gave",
+                       Requires::several_hosts),
+    CAPSTAN_ALL_REDUCE(ordered_direct, all_pairs, rank_ordered_sum, Traffic::partials,
+                       "each rank reduces one block, which crosses to each other host once",
                        Requires::several_hosts),
 };
 

@@ -21,5 +21,6 @@ Schedule two_level_all_reduce(const Group& group, Elements count);
 Schedule leaders_all_reduce(const Group& group, Elements count);
 Schedule ordered_two_level_all_reduce(const Group& group, Elements count);
 Schedule ordered_leaders_all_reduce(const Group& group, Elements count);
+Schedule ordered_direct_all_reduce(const Group& group, Elements count);
 
 }  // namespace capstan

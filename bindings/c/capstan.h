@@ -529,7 +529,8 @@ typedef struct capstan_request {
   const capstan_operation* operation; /* instead of op */
   int32_t scales;                     /* 1: a sum of inputs times each rank's own factor */
   double factor;
-  void* stream; /* a cudaStream_t or hipStream_t, in whose order it runs; null: none */
+  void* stream;         /* a cudaStream_t or hipStream_t, in whose order it runs; null: none */
+  int32_t reproducible; /* CAPSTAN_REPRODUCIBLE_..., default: as the communicator */
 } capstan_request;
 #define CAPSTAN_REQUEST_INIT CAPSTAN_INIT(capstan_request)
 CAPSTAN_C_API capstan_status capstan_run(capstan_communicator* communicator,
@@ -578,6 +579,7 @@ typedef struct capstan_tensor_request {
   const capstan_operation* operation;
   int32_t scales;
   double factor;
+  int32_t reproducible; /* CAPSTAN_REPRODUCIBLE_..., default: as the communicator */
 } capstan_tensor_request;
 #define CAPSTAN_TENSOR_REQUEST_INIT CAPSTAN_INIT(capstan_tensor_request)
 CAPSTAN_C_API capstan_status capstan_run_tensors(capstan_communicator* communicator,

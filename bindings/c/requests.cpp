@@ -13,14 +13,22 @@
 namespace capstan::c {
 namespace {
 
-Reducer to_reducer(capstan_op op, const capstan_operation* operation, std::int32_t scales,
-                   double factor) {
+Reducer to_plain_reducer(capstan_op op, const capstan_operation* operation, std::int32_t scales,
+                         double factor) {
   if (operation && scales) refuse("an operation of the program cannot be scaled");
   if (operation) return of(operation).reducer;
   const auto known = checked<ReduceOp>(op, all_reduce_ops().size(), "the operation");
   if (!scales) return known;
   if (known != ReduceOp::sum) refuse("only sums are scaled: pass CAPSTAN_SUM");
   return Reducer::premultiplied_sum(factor);
+}
+
+/// The operation of a request of either kind.
+Reducer to_reducer(const auto& given) {
+  const Reducer plain = to_plain_reducer(given.op, given.operation, given.scales, given.factor);
+  return given.reproducible == CAPSTAN_REPRODUCIBLE_DEFAULT
+             ? plain
+             : plain.kept(to_promise(given.reproducible));
 }
 
 std::vector<Elements> to_counts(const std::size_t* counts, int ranks, const char* name) {
@@ -77,7 +85,7 @@ TensorRequest to_request(const capstan_tensor_request* given) {
       .collective = checked<Collective>(own.collective, all_collectives().size(), "the collective"),
       .inputs = to_tensors(own.inputs, own.input_count, "inputs"),
       .outputs = to_tensors(own.outputs, own.output_count, "outputs"),
-      .reducer = to_reducer(own.op, own.operation, own.scales, own.factor),
+      .reducer = to_reducer(own),
       .root = own.root,
       .dimension = own.dimension};
 }
@@ -111,8 +119,7 @@ Request to_request(const capstan_request& given, const Communicator& communicato
              given.root, ranks - 1);
     request.root = given.root;
   }
-  if (reduces(request.collective))
-    request.reducer = to_reducer(given.op, given.operation, given.scales, given.factor);
+  if (reduces(request.collective)) request.reducer = to_reducer(given);
   if (has_counts(request.collective)) request.counts = to_counts(given.counts, ranks, "counts");
   if (request.collective == Collective::all_to_all_v)
     request.receive_counts = to_counts(given.receive_counts, ranks, "receive_counts");

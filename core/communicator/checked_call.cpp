@@ -30,6 +30,7 @@ class Checker {
               .op = reduces(request_.collective) ? request_.reducer.op() : ReduceOp::sum,
               .shape = shape(),
               .user = reduces(request_.collective) ? request_.reducer.user() : nullptr};
+    if (rounds(call)) call.promise = request_.reducer.promise();
     check_buffers(call);
     return place(std::move(call));
   }

@@ -285,6 +285,14 @@ Fire fire_of(const std::string& text) {
   return {static_cast<unsigned>(std::stoul(text)), text.substr(comma + 1), 8};
 }
 
+/// "sleeps", or "sleeps,SEED".
+void hang_as_asked(Communicator& world, const std::string& argument) {
+  const auto comma = argument.find(',');
+  const bool seeded = comma != argument.npos;
+  hang(world, argument.substr(0, comma),
+       seeded ? static_cast<unsigned>(std::stoul(argument.substr(comma + 1))) : 0);
+}
+
 int run(const std::string& what, const char* argument) {
   if (what == "silent") {  // a rank that never joins
     if (std::string{std::getenv("CAPSTAN_RANK")} == argument) {
@@ -322,7 +330,7 @@ int run(const std::string& what, const char* argument) {
   }
   if (what == "disagree") return disagree(world, argument), 0;
   if (what == "groups") return groups(world);
-  if (what == "hang") return hang(world, argument), 1;
+  if (what == "hang") return hang_as_asked(world, argument), 1;
   if (what == "messages") {
     const std::string trouble = RandomMessages(world, std::atoi(argument), 11).run();
     world.barrier();

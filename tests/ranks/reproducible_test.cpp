@@ -84,6 +84,24 @@ constexpr DataType type_of() {
                                     : DataType::f64;
 }
 
+/// The sum, rounded once, of the sums of hosts, each of them rounded once.
+template <class T>
+T folded_by_hosts(const Hosts& hosts, std::uint64_t id) {
+  const auto fold = [](const std::vector<T>& terms) {
+    auto sum = wide(terms.front());
+    for (std::size_t i = 1; i < terms.size(); ++i) sum += wide(terms[i]);
+    return narrow<T>(sum);
+  };
+  std::vector<T> sums;
+  for (int host = 0; host < hosts.count(); ++host) {
+    std::vector<T> of_host;
+    for (const Rank rank : hosts.on(host))
+      of_host.push_back(given<T>(static_cast<int>(rank.value()), id));
+    sums.push_back(fold(of_host));
+  }
+  return fold(sums);
+}
+
 /// One call on elements `first` ... of the series; the number of elements that are wrong.
 template <class T>
 std::size_t wrong_in(Communicator& world, Collective collective, std::size_t count,
@@ -197,6 +215,57 @@ TEST_P(ReproducibleSums, StayFoldsWhileCandidatesAreTried) {
   });
 }
 
+/// The elements of an all_reduce that are not the sums of the hosts' sums, of those that this rank
+/// looks at: all ranks get the same.
+template <class T>
+std::size_t unlike_hosts_sums(Communicator& world, const Hosts& hosts, std::size_t count,
+                              std::uint64_t first, const Reducer& reducer) {
+  std::vector<T> data(count);
+  for (std::size_t i = 0; i < count; ++i) data[i] = given<T>(world.rank(), first + i);
+  Request request{.collective = Collective::all_reduce, .type = type_of<T>(), .reducer = reducer};
+  request.input = request.output = data.data();
+  request.input_count = request.output_count = Elements{count};
+  world.run(request);
+  std::size_t wrong = 0;
+  const auto ranks = static_cast<std::size_t>(world.size());
+  for (std::size_t i = static_cast<std::size_t>(world.rank()); i < count; i += ranks)
+    wrong += !same_bits(data[i], folded_by_hosts<T>(hosts, first + i));
+  return wrong;
+}
+
+/// Between hosts elements of one shape need no order of ranks: adding the sums of hosts costs
+/// nothing. By level of the communicator or of the call.
+TEST_P(ReproducibleSums, OfOneShapeAreThoseOfHosts) {
+  Settings plain = settings();
+  plain.reproducible = Reproducible::run;
+  on_threads(GetParam().ranks, plain, [&](Communicator& world) {
+    const Hosts hosts = virtual_hosts(world.size(), settings());
+    Communicator kept = world.with_reproducible(Reproducible::shape);
+    const Reducer of_call = Reducer{ReduceOp::sum}.kept(Reproducible::shape);
+    for (const std::size_t count : {std::size_t{1}, std::size_t{7}, std::size_t{1'000},
+                                    std::size_t{sanitized ? 20'001 : 100'001}})
+      for (const auto& [by, reducer] : {std::pair{&kept, Reducer{}}, {&world, of_call}}) {
+        EXPECT_EQ(unlike_hosts_sums<float>(*by, hosts, count, 3, reducer), 0u) << count;
+        EXPECT_EQ(unlike_hosts_sums<double>(*by, hosts, count, 5, reducer), 0u) << count;
+        EXPECT_EQ(unlike_hosts_sums<Bf16>(*by, hosts, count, 7, reducer), 0u) << count;
+      }
+  });
+}
+
+TEST_P(ReproducibleSums, MayBeAskedForByCall) {
+  Settings plain = settings();
+  plain.reproducible = Reproducible::run;
+  on_threads(GetParam().ranks, plain, [](Communicator& world) {
+    for (const std::size_t count : {std::size_t{5}, std::size_t{3'001}}) {
+      std::vector<float> data(count);
+      for (std::size_t i = 0; i < count; ++i) data[i] = given<float>(world.rank(), i);
+      world.all_reduce(data, Reducer{}.kept(Reproducible::rank_order));
+      for (std::size_t i = 0; i < count; ++i)
+        ASSERT_TRUE(same_bits(data[i], folded<float>(0, world.size() - 1, i))) << i;
+    }
+  });
+}
+
 Request small_sum(std::span<float> data) {
   return request::in_place(Collective::all_reduce, data);
 }
@@ -256,6 +325,18 @@ TEST(Reproducible, RanksThatAskForDifferentLevelsAreTold) {
     }
     EXPECT_EQ(wrong_in<float>(world, Collective::all_reduce, 9, 0, false, 0), 0u)
         << "the communicator goes on";
+  });
+}
+
+TEST(Reproducible, CallsThatAskForDifferentLevelsAreTold) {
+  on_threads(3, bounded_settings(), [](Communicator& world) {
+    std::vector<float> data(5);
+    try {
+      world.all_reduce(data, world.rank() == 1 ? Reducer{}.kept(Reproducible::shape) : Reducer{});
+      ADD_FAILURE() << "rank " << world.rank();
+    } catch (const Mismatch& error) {
+      EXPECT_THAT(error.what(), HasSubstr("bits by shape"));
+    }
   });
 }
 

@@ -48,6 +48,11 @@ TEST(LeftFolds, AreDeclaredByThoseOfWhichTheyAreProven) {
   });
 }
 
+TEST(SumsOfHosts, AreDeclaredByThoseOfWhichTheyAreProven) {
+  hold_to(&Guarantees::host_ordered_sum,
+          [](const Guarantees& declared) { return declared.host_ordered_sum; });
+}
+
 class Sums : public ::testing::Test {
  protected:
   ValueId of(int rank) { return values.contribution({0, Rank{rank}, Elements{0}}); }

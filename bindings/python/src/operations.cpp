@@ -11,6 +11,13 @@
 namespace capstan::python {
 namespace {
 
+/// An operation for calls that keep a promise of their own.
+Reducer reproducible(const std::string& promise, py::handle op) {
+  Settings settings;
+  settings.set("reproducible", promise);
+  return reducer_of(op).kept(settings.reproducible);
+}
+
 /// numpy's name of an element type, for operations of the program.
 const char* numpy_name(DataType type) {
   switch (type) {
@@ -93,7 +100,8 @@ Reducer reducer_of(py::handle op) {
     throw InvalidArgument(fmt::format("there is no operation '{}'; there are{}", name, names));
   }
   if (py::isinstance<Reducer>(op)) return op.cast<Reducer>();
-  throw py::type_error("`op` is a name such as 'sum', or made by operation() or scaled_sum()");
+  throw py::type_error(
+      "`op` is a name such as 'sum', or made by operation(), scaled_sum() or reproducible()");
 }
 
 void bind_arrays(py::module_& m) {
@@ -122,9 +130,12 @@ void bind_arrays(py::module_& m) {
 
   py::class_<Reducer>(m, "Operation", "How elements of different ranks are combined.")
       .def("__repr__", [](const Reducer& self) {
-        if (self.user()) return fmt::format("<capstan.Operation {}>", self.user()->name);
-        return self.scales() ? fmt::format("<capstan.Operation sum of inputs x {}>", self.factor())
-                             : fmt::format("<capstan.Operation {}>", name_of(self.op()));
+        const std::string bits =
+            self.promise() ? fmt::format(", bits by {}", name_of(*self.promise())) : "";
+        if (self.user()) return fmt::format("<capstan.Operation {}{}>", self.user()->name, bits);
+        return self.scales()
+                   ? fmt::format("<capstan.Operation sum of inputs x {}{}>", self.factor(), bits)
+                   : fmt::format("<capstan.Operation {}{}>", name_of(self.op()), bits);
       });
   m.def("operation", &operation, py::arg("function"), py::arg("dtype"),
         py::arg("commutative") = true, py::arg("name") = py::none(),
@@ -132,6 +143,10 @@ void bind_arrays(py::module_& m) {
         "`accumulator`\nin place, or returns the combined array. It has to be associative.");
   m.def("scaled_sum", &Reducer::premultiplied_sum, py::arg("factor"),
         "The sum of each rank's array times that rank's own factor.");
+  m.def(
+      "reproducible", &reproducible, py::arg("promise"), py::arg("op") = "sum",
+      "The operation `op` for calls that keep this promise, whatever the communicator's is: none, "
+      "run,\nshape, placement or rank_order (docs/reproducibility.md). All ranks pass the same.");
 }
 
 }  // namespace capstan::python

@@ -7,12 +7,13 @@
 Beside a backend for GPUs: init_process_group("cpu:capstan,cuda:nccl").
 """
 
+import contextlib
 import hashlib
 import inspect
 import os
 import threading
 
-__all__ = ["register"]
+__all__ = ["register", "reproducible"]
 
 _lock = threading.Lock()
 
@@ -33,14 +34,12 @@ def _prefix(options):
 
 def _create(options, backend_options):
     """The backend of one rank; PyTorch calls it for each process group."""
-    if backend_options is not None:
-        raise ValueError(
-            f"the backend capstan has no options in PyTorch, but got {backend_options!r}: "
-            "set Capstan's environment variables instead"
-        )
+    promise = _promise_in(backend_options)
     from . import _backend
 
     reconfigures = getattr(options, "enable_reconfigure", False)
+    if reconfigures and promise:
+        raise ValueError("a group whose ranks change takes its promise of bits from CAPSTAN_REPRODUCIBLE alone")
     if reconfigures and not _backend.can_reconfigure:
         raise ValueError("this PyTorch cannot change the ranks of a group: leave enable_reconfigure out, or use 2.14")
     return _backend.create(
@@ -50,7 +49,33 @@ def _create(options, backend_options):
         options.timeout,
         "" if reconfigures else _prefix(options),
         reconfigures,
+        promise,
     )
+
+
+def _promise_in(backend_options):
+    if backend_options is None:
+        return ""
+    if not isinstance(backend_options, dict) or set(backend_options) != {"reproducible"}:
+        raise ValueError(
+            f"the backend capstan has no options in PyTorch but reproducible, and got {backend_options!r}: "
+            "pass {'reproducible': 'shape'}, and set others by Capstan's environment variables"
+        )
+    return str(backend_options["reproducible"])
+
+
+@contextlib.contextmanager
+def reproducible(promise):
+    """Sums that this thread's calls begin within it keep this promise: none, run, shape, placement or
+    rank_order, whatever their group's is. All ranks enter it round the same calls.
+    """
+    from . import _backend
+
+    before = _backend.promise_bits(promise)
+    try:
+        yield
+    finally:
+        _backend.promise_bits(before)
 
 
 def register():

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "capstan/settings.hpp"
 #include "errors.hpp"
 
 namespace capstan::pytorch {
@@ -58,6 +59,8 @@ bool is_short(at::ScalarType type) {
 #endif
   return type == at::kShort;
 }
+
+thread_local std::optional<Reproducible> promise_of_thread;
 
 template <class Supplement>
 double factor_in(const Supplement& supplement) {
@@ -123,6 +126,17 @@ Memory memory_to_reduce(const at::Tensor& tensor) {
   return memory_to_move(tensor);
 }
 
+std::string promise_bits(const std::string& promise) {
+  std::optional<Reproducible> next;
+  if (!promise.empty()) {
+    Settings settings;
+    settings.set("reproducible", promise);
+    next = settings.reproducible;
+  }
+  const auto before = std::exchange(promise_of_thread, next);
+  return before ? std::string{name_of(*before)} : "";
+}
+
 Reducer reducer_of(const c10d::ReduceOp& op, at::ScalarType type) {
   const Reducer reducer = reducer_of(op);
   const bool sums = reducer.op() == ReduceOp::sum || reducer.op() == ReduceOp::average;
@@ -130,7 +144,7 @@ Reducer reducer_of(const c10d::ReduceOp& op, at::ScalarType type) {
     refuse(
         "sums of bool are not defined: pass ReduceOp.MAX for \"any rank\", ReduceOp.MIN for "
         "\"all ranks\", or convert the tensor to count");
-  return reducer;
+  return promise_of_thread ? reducer.kept(*promise_of_thread) : reducer;
 }
 
 void check_reachable(const at::Tensor& tensor) {

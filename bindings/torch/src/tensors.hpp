@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -27,6 +28,9 @@ Memory memory_to_reduce(const at::Tensor& tensor);
 
 /// The operation for elements of `type`. bool is a byte of 0 or 1, whose sums would not be one.
 Reducer reducer_of(const c10d::ReduceOp& op, at::ScalarType type);
+/// From now on the operations of this thread's calls keep this promise of bits; empty: their
+/// group's. Returns the promise so far.
+std::string promise_bits(const std::string& promise);
 
 /// The one tensor of a list, as backends get them. `call` is for the error.
 at::Tensor& only(std::vector<at::Tensor>& tensors, const char* call);

@@ -101,6 +101,7 @@ struct alignas(64) JobRecord {
   std::atomic<std::uint64_t> layout;  ///< 0: none; written last
   std::uint64_t world;
   std::int32_t rank, ranks, process;
+  char elsewhere[488];  ///< see JobMember::elsewhere; ends with a zero
 };
 
 /// Counts of what a rank has finished.

@@ -181,6 +181,8 @@ class Engine {
   void check(Time now);
   /// The merged waits of this rank's operations, without those that have just begun.
   Wait wait(Time now) const;
+  /// The same, or what this rank waits for in another communicator.
+  Wait wait_anywhere(Time now) const;
   /// A report of what this rank knows of the communicator now. Thread-safe.
   StateReport state_report();
   /// Detaches the task of an operation from its buffers; false if it is not here (any more).

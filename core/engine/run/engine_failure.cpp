@@ -175,6 +175,12 @@ Wait Engine::wait(Time now) const {
   return all;
 }
 
+Wait Engine::wait_anywhere(Time now) const {
+  Wait own = wait(now);
+  const Wait& told = progress_->waits().told();
+  return own.kind == Wait::Kind::none && !told.gave_up ? told : own;
+}
+
 // --- Who keeps it waiting ---
 
 RankView Engine::view_of(Rank world_rank, Time now) const {

@@ -62,7 +62,7 @@ StateReport Engine::state_report() {
     return report;
   }
   add_pending(report, now);
-  if (Wait own = wait(now); own.kind != Wait::Kind::none) {
+  if (Wait own = wait_anywhere(now); own.kind != Wait::Kind::none) {
     const Diagnosis diagnosis = diagnose(std::move(own), now);
     report.verdict = diagnosis.verdict();
     report.culprits = diagnosis.culprits();
@@ -82,7 +82,7 @@ StateReport::Member Engine::member_report(Rank rank, Time now) {
     member.begun = std::max(member.begun, call.call.load(std::memory_order_acquire));
   member.begun = std::max(member.begun, member.finished);
   if (rank == self_) {
-    member.wait = wait(now);
+    member.wait = wait_anywhere(now);
     return member;
   }
   RankView view = view_of(in_world, now);

@@ -9,6 +9,7 @@
 #include "capstan/error.hpp"
 #include "core/engine/world/build_world.hpp"
 #include "core/engine/world/growth.hpp"
+#include "core/engine/world/make_transport.hpp"
 #include "core/platform/net/limits.hpp"
 
 namespace capstan {
@@ -38,6 +39,7 @@ Member join_growing_world(const MeetingPlace& place, int rank, const Settings& s
   check_times(settings);
   try {
     const MeetingPoint meeting = meeting_at(place, settings.secret);
+    load_network(settings);  // while members are not here yet: they would all wait for it
     return take_part(take_seat(meeting, rank, Deadline::in(settings.join_timeout)), settings);
   } catch (const TimedOut& error) {
     throw BootstrapError(text_of(error.what()), ErrorCode::join_timed_out);

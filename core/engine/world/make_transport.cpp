@@ -143,6 +143,10 @@ Settings settings_of_rail(int rail, Settings settings) {
   return settings;
 }
 
+void load_network(const Settings& settings) {
+  if (settings.network == Network::ofi) static_cast<void>(ofi_report({}));
+}
+
 Settings settings_at(int position, Settings settings) {
   settings.rdma_devices =
       take_in_turn(settings.rdma_devices, position * settings.rails, settings.rails);

@@ -40,6 +40,9 @@ Settings settings_at(int position, Settings settings);
 /// The settings of one of settings.rails: with the interface and the device of this rail.
 Settings settings_of_rail(int rail, Settings settings);
 
+/// Loads what the transport will need: libfabric takes 150 ms when a process first asks it.
+void load_network(const Settings& settings);
+
 /// The transport of one rank, to be connected. Throws InvalidArgument when this build or this
 /// machine lacks something that the settings ask for, SystemError.
 /// Ranks on other hosts have to prove that they know the key.

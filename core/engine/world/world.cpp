@@ -265,7 +265,8 @@ Member make_member(std::unique_ptr<Transport> transport, Rank self, const Segmen
       std::make_shared<shared::SharedMemory>(settings.buffer_limit)};
   if (!machine.threads)
     publish(control_of(shared->segment().data()).job,
-            {machine.key.mark(), self.value(), machine.hosts.ranks(), ::getpid()});
+            {machine.key.mark(), self.value(), machine.hosts.ranks(), ::getpid(),
+             other_hosts(machine.processes, self)});
   auto engine = std::make_unique<Engine>(std::move(own), shared, std::move(world_ranks), self,
                                          layout, machine, settings);
   engine->prepare_first_calls();

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
 
 #include "capstan/export.hpp"
+#include "capstan/reproducible.hpp"
 #include "capstan/types.hpp"
 
 namespace CAPSTAN_EXPORT capstan {
@@ -65,7 +68,19 @@ class Reducer {
     return reducer;
   }
 
+  /// The same for calls that keep this promise, whatever their communicator's setting is (see
+  /// Settings::reproducible). All ranks pass the same.
+  Reducer kept(Reproducible promise) const {
+    Reducer reducer = *this;
+    reducer.promise_ = static_cast<std::uint8_t>(static_cast<std::uint8_t>(promise) + 1);
+    return reducer;
+  }
+
   ReduceOp op() const { return op_; }
+  /// Empty: the communicator's.
+  std::optional<Reproducible> promise() const {
+    return promise_ == 0 ? std::nullopt : std::optional{static_cast<Reproducible>(promise_ - 1)};
+  }
   bool scales() const { return scales_; }
   double factor() const { return factor_; }
   const std::shared_ptr<const UserOperation>& user() const { return user_; }
@@ -83,6 +98,7 @@ class Reducer {
 
   ReduceOp op_ = ReduceOp::sum;
   bool scales_ = false;
+  std::uint8_t promise_ = 0;  // of a Reproducible, plus 1
   double factor_ = 1;
   std::shared_ptr<const UserOperation> user_;
 };

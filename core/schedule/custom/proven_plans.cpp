@@ -18,18 +18,25 @@ std::string text_of(const PlannedCall& planned) {
                      planned.choice.algorithm->name, planned.hosts.ranks());
 }
 
+/// Whether sums are added in the order for which the algorithm was chosen.
+bool keeps_order(const PlannedCall& planned, const Guarantees& guarantees, Reproducible promise) {
+  return promise == Reproducible::shape && planned.choice.algorithm->guarantees.host_ordered_sum
+             ? guarantees.host_ordered_sum
+             : adds_in_rank_order(guarantees, planned.call);
+}
+
 /// Refuses a call that needs what its schedules do not guarantee at its size.
 void check_needs(const PlannedCall& planned, const Guarantees& guarantees,
                  const ProofPolicy& policy) {
   const Call& call = planned.call;
+  const Reproducible promise = call.promise.value_or(policy.reproducible);
   if (reduces(call.collective) && call.user && !call.user->commutative && !guarantees.ordered)
     throw AlgorithmRefused(
         fmt::format("{} does not run: the operation is not commutative, and at this size the "
                     "schedules do not keep the order of ranks",
                     text_of(planned)),
         Rank{0}, -1);
-  if (policy.reproducible > Reproducible::run && rounds(call) &&
-      !adds_in_rank_order(guarantees, call))
+  if (promise > Reproducible::run && rounds(call) && !keeps_order(planned, guarantees, promise))
     throw AlgorithmRefused(
         fmt::format(
             "{} does not run: at this size its sums are not added one after the other in the "
@@ -37,7 +44,7 @@ void check_needs(const PlannedCall& planned, const Guarantees& guarantees,
             "or let another algorithm run such calls",
             text_of(planned)),
         Rank{0}, -1);
-  if (policy.reproducible != Reproducible::none && rounds(call) && !guarantees.same_sums)
+  if (promise != Reproducible::none && rounds(call) && !guarantees.same_sums)
     throw AlgorithmRefused(
         fmt::format("{} does not run: ranks add in different orders, so that the results of ranks "
                     "may differ in their last bits: where that does not matter, set "

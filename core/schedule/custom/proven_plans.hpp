@@ -16,7 +16,7 @@ struct ProofPolicy {
   bool built_in = false;                          ///< also those of built-in algorithms
   std::chrono::nanoseconds limit{1'000'000'000};  ///< of one plan's proof
   bool trusts_beyond_limit = false;               ///< what would take longer runs without a proof
-  Reproducible reproducible = Reproducible::run;  ///< beyond: sums are held to the order of ranks
+  Reproducible reproducible = Reproducible::run;  ///< of calls without a promise
 };
 
 /// Makes plans, and proves them first where their algorithm was added at run time. What has been

@@ -26,12 +26,13 @@ inline std::string why_no_name(std::string_view name) {
   return fmt::format("'{}' is no name of an algorithm: use letters, digits and _ . - only", name);
 }
 
-inline constexpr std::array<std::pair<std::string_view, bool Guarantees::*>, 5> guarantee_names{{
+inline constexpr std::array<std::pair<std::string_view, bool Guarantees::*>, 6> guarantee_names{{
     {"synchronizes", &Guarantees::synchronizes},
     {"bounded_skew", &Guarantees::bounded_skew},
     {"ordered", &Guarantees::ordered},
     {"left_fold", &Guarantees::left_fold},
     {"rank_ordered_sum", &Guarantees::rank_ordered_sum},
+    {"host_ordered_sum", &Guarantees::host_ordered_sum},
 }};
 
 /// In the order of Traffic.

@@ -11,8 +11,8 @@ namespace capstan {
 namespace {
 
 constexpr int purpose_shift = 1, peer_mapped_shift = 5, memory_shift = 7, collective_shift = 8,
-              type_shift = 16, op_shift = 24, algorithm_shift = 32, form_shift = 40,
-              block_shift = 48, user_shift = 32;
+              type_shift = 16, op_shift = 24, promise_shift = 29, algorithm_shift = 32,
+              form_shift = 40, block_shift = 48, user_shift = 32;
 
 std::uint64_t mix(std::uint64_t x) {
   // Finalizer of SplitMix64 (Steele, Lea and Flood, 2014).
@@ -68,6 +68,23 @@ std::uint64_t field_of(const CallMark& mark, int shift) {
   return mark.signature >> shift & 0xff;
 }
 
+/// The operation's number, beside which there is a promise of bits.
+std::uint64_t op_in(const CallMark& mark) {
+  return mark.signature >> op_shift & 31;
+}
+
+/// The promise of a call that has one of its own.
+std::optional<Reproducible> promise_in(const CallMark& mark) {
+  const std::uint64_t number = mark.signature >> promise_shift & 7;
+  if (number == 0 || number > static_cast<std::uint64_t>(Reproducible::rank_order) + 1)
+    return std::nullopt;
+  return static_cast<Reproducible>(number - 1);
+}
+
+std::uint64_t number_of(std::optional<Reproducible> promise) {
+  return promise ? static_cast<std::uint64_t>(*promise) + 1 : 0;
+}
+
 /// Numbers of types from here on are those of foreign types, which travel as u8.
 constexpr std::uint64_t foreign_types = 128;
 
@@ -117,7 +134,7 @@ std::string describe(const CallMark& mark, const CallDetails& details) {
   const auto collective = static_cast<Collective>(field_of(mark, collective_shift));
   const auto marked = type_in(mark);
   const std::string type = marked ? to_string(marked->type, marked->foreign) : "an unknown type";
-  const auto op = name_among(all_reduce_ops(), field_of(mark, op_shift), "an unknown operation");
+  const auto op = name_among(all_reduce_ops(), op_in(mark), "an unknown operation");
   const std::uint64_t root = mark.root;
   std::string text{
       name_among(all_collectives(), field_of(mark, collective_shift), "an unknown collective")};
@@ -128,6 +145,7 @@ std::string describe(const CallMark& mark, const CallDetails& details) {
                                       : fmt::format(", operation \"{}\"", details.operation);
   else if (reduces(collective))
     text += fmt::format(", {}", op);
+  if (const auto promise = promise_in(mark)) text += fmt::format(", bits by {}", name_of(*promise));
   if (has_root(collective)) text += fmt::format(", root {}", root & 0xffff'ffff);
   const bool is_added = field_of(mark, algorithm_shift) >= added;
   return text + (is_added ? "" : describe_tensor(mark.tensor)) + ")";
@@ -193,6 +211,7 @@ CallMark mark_of(const Call& call, const CallManner& manner) {
                    field(call.peer_mapped, peer_mapped_shift) | field(call.memory, memory_shift) |
                    field(call.collective, collective_shift) |
                    field(number_of(call.type, call.foreign), type_shift) | field(op, op_shift) |
+                   field(number_of(call.promise), promise_shift) |
                    field(number_of(manner), algorithm_shift) | field(manner.protocol, form_shift) |
                    digest_of(manner) << block_shift,
       .count = has_counts(call.collective) ? digest(call.shape.counts) : call.shape.count.value(),
@@ -211,7 +230,7 @@ bool has_details(const CallMark& mark) {
 }
 
 std::optional<Call> call_of(const CallMark& mark) {
-  const std::uint64_t collective = field_of(mark, collective_shift), op = field_of(mark, op_shift);
+  const std::uint64_t collective = field_of(mark, collective_shift), op = op_in(mark);
   const auto type = type_in(mark);
   if (collective >= all_collectives().size() || !type || op >= all_reduce_ops().size() ||
       purpose_of(mark) > Purpose::lengths)
@@ -221,7 +240,8 @@ std::optional<Call> call_of(const CallMark& mark) {
             .foreign = type->foreign,
             .op = all_reduce_ops()[op],
             .shape = {.root = static_cast<int>(mark.root & 0xffff'ffff)},
-            .purpose = purpose_of(mark)};
+            .purpose = purpose_of(mark),
+            .promise = promise_in(mark)};
   if (!has_counts(call.collective)) call.shape.count = Elements{mark.count};
   return call;
 }

@@ -11,6 +11,7 @@
 #include "capstan/foreign_type.hpp"
 #include "capstan/memory_kind.hpp"
 #include "capstan/reducer.hpp"
+#include "capstan/reproducible.hpp"
 #include "capstan/types.hpp"
 
 namespace capstan {
@@ -45,6 +46,8 @@ struct Call {
   PeerMappedBuffers peer_mapped{};              ///< as ranks have agreed before the call
   MemoryKind memory{};                          ///< of the buffers: it decides what runs the call
   Purpose purpose{};
+  /// The promise of a call whose results round; none: the communicator's.
+  std::optional<Reproducible> promise{};
   std::shared_ptr<const Call> about{};  ///< of an agreement: the call that it comes before
 
   bool operator==(const Call&) const = default;
@@ -68,8 +71,8 @@ bool adds_in_rank_order(const Guarantees& guarantees, const Call& call);
 /// A call and the manner in which it runs, as a few words that ranks publish and compare. Two marks
 /// are equal only if the calls fit together.
 struct CallMark {
-  /// Purpose, peer-mapped buffers, memory, collective, type, operation, algorithm, protocol, block
-  /// length.
+  /// Purpose, peer-mapped buffers, memory, collective, type, operation, promise of bits, algorithm,
+  /// protocol, block length.
   std::uint64_t signature = 0;
   std::uint64_t count = 0;  ///< or a digest of the counts, where there are several
   std::uint64_t root = 0;   ///< and a digest of the name of a user's operation

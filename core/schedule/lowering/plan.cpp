@@ -228,6 +228,8 @@ Plan assemble(const Call& call, const Choice& choice, const Hosts& hosts, Rank s
   plan.element = call.element();
   plan.packet_elements = elements_per_packet(plan.element);
   plan.guarantees = choice.algorithm->guarantees;
+  plan.guarantees.host_ordered_sum =
+      plan.guarantees.host_ordered_sum && choice.algorithm->suits(hosts);
   plan.block_count = division.block;
   plan.slots = division.slots;
   plan.places = division.places;

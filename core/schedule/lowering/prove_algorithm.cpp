@@ -21,7 +21,9 @@ class Prover {
       : algorithm_(algorithm), hosts_(hosts), budget_(budget) {}
 
   void prove_calls(const Shape& shape, const ByRank<Schedule>& schedules, bool in_place) {
-    if (!prove_schedules(shape, schedules, proof_options(algorithm_, in_place), "schedule")) return;
+    if (!prove_schedules(shape, schedules, proof_options(algorithm_, in_place, &hosts_),
+                         "schedule"))
+      return;
     for (const Protocol protocol : protocols_of(algorithm_, hosts_)) {
       if (in_place && !may_be_in_place(algorithm_, protocol)) continue;
       const LoweredCall call{&algorithm_, protocol, shape};
@@ -32,7 +34,7 @@ class Prover {
   }
 
   void prove_streams(const ProvenStreams& streams) {
-    proof::ProofOptions options = proof_options(algorithm_, true);
+    proof::ProofOptions options = proof_options(algorithm_, true, &hosts_);
     options.calls = 2;
     options.slots = slots_of_streams;
     options.blocks = 5;
@@ -131,11 +133,12 @@ std::vector<Protocol> protocols_of(const Algorithm& algorithm, const Hosts& host
   return protocols;
 }
 
-proof::ProofOptions proof_options(const Algorithm& algorithm, bool in_place) {
+proof::ProofOptions proof_options(const Algorithm& algorithm, bool in_place, const Hosts* hosts) {
+  const bool suits = hosts && algorithm.suits(*hosts);
   return {.in_place = in_place,
           .synchronizes = algorithm.guarantees.synchronizes,
           .bounded_skew = algorithm.guarantees.bounded_skew,
-          .claims = claims_of(algorithm.guarantees)};
+          .claims = claims_of(algorithm.guarantees, suits ? hosts : nullptr)};
 }
 
 Shape stream_shape(Collective collective, int ranks, int scale, int root) {
@@ -181,6 +184,7 @@ DerivedProof& DerivedProof::operator+=(DerivedProof&& other) {
   guarantees.same_sums = guarantees.same_sums && other.guarantees.same_sums;
   guarantees.left_fold = guarantees.left_fold && other.guarantees.left_fold;
   guarantees.rank_ordered_sum = guarantees.rank_ordered_sum && other.guarantees.rank_ordered_sum;
+  guarantees.host_ordered_sum = guarantees.host_ordered_sum && other.guarantees.host_ordered_sum;
   return *this;
 }
 
@@ -189,14 +193,19 @@ Guarantees everything() {
           .bounded_skew = true,
           .ordered = true,
           .left_fold = true,
-          .rank_ordered_sum = true};
+          .rank_ordered_sum = true,
+          .host_ordered_sum = true};
 }
 
 DerivedProof derive_from_schedules(const Algorithm& algorithm, const Hosts& hosts,
                                    const Shape& shape, proof::Budget* budget) {
-  const auto result = proof::prove_schedules(
-      algorithm.collective, shape, schedules_of(algorithm, hosts, shape),
-      {.calls = 1, .synchronizes = false, .bounded_skew = false, .budget = budget});
+  const auto result =
+      proof::prove_schedules(algorithm.collective, shape, schedules_of(algorithm, hosts, shape),
+                             {.calls = 1,
+                              .synchronizes = false,
+                              .bounded_skew = false,
+                              .claims = {.hosts = &hosts},
+                              .budget = budget});
   DerivedProof derived{
       .guarantees = {
           .synchronizes = result.synchronizes,
@@ -204,7 +213,8 @@ DerivedProof derive_from_schedules(const Algorithm& algorithm, const Hosts& host
           .ordered = reduces(algorithm.collective) && result.results.ordered,
           .same_sums = result.results.same_sums,
           .left_fold = reduces(algorithm.collective) && result.results.left_fold,
-          .rank_ordered_sum = reduces(algorithm.collective) && result.results.rank_ordered_sum}};
+          .rank_ordered_sum = reduces(algorithm.collective) && result.results.rank_ordered_sum,
+          .host_ordered_sum = reduces(algorithm.collective) && result.results.host_ordered_sum}};
   derived.proof.proofs = 1;
   const std::string text = name_of_case(algorithm, hosts, shape, "schedule");
   for (const proof::Finding& finding : result.findings)

@@ -22,8 +22,10 @@ ByRank<Schedule> schedules_of(const Algorithm& algorithm, const Hosts& hosts, co
 std::vector<Protocol> protocols_of(const Algorithm& algorithm, const Hosts& hosts);
 /// Whether the executor runs an algorithm in place in this protocol.
 bool may_be_in_place(const Algorithm& algorithm, Protocol protocol);
-/// The options for the proof of an algorithm's schedules: what the algorithm is held to.
-proof::ProofOptions proof_options(const Algorithm& algorithm, bool in_place);
+/// The options for the proof of an algorithm's schedules: what the algorithm is held to, on these
+/// hosts if they are given.
+proof::ProofOptions proof_options(const Algorithm& algorithm, bool in_place,
+                                  const Hosts* hosts = nullptr);
 /// `scale` elements. In v-collectives each rank has a count of its own, up to `scale`.
 Shape stream_shape(Collective collective, int ranks, int scale, int root);
 

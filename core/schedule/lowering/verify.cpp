@@ -110,8 +110,8 @@ class Scripts : public proof::BlockLayout {
 
   void add(int number, const ByRank<Plan>& plans, int first_form) {
     const Plan& first = plans[Rank{0}];
-    BlockLayout::add(
-        {first.call.collective, first.call.shape, hosts_.ranks(), claims_of(first.guarantees)});
+    BlockLayout::add({first.call.collective, first.call.shape, hosts_.ranks(),
+                      claims_of(first.guarantees, &hosts_)});
     for (const Rank self : all_ranks(plans.size())) {
       if (options_.change_rotation) options_.change_rotation(self, number, ranks_[self].slots);
       scratch_ = std::max(scratch_, elements_in(plans[self].scratch));

@@ -22,12 +22,16 @@ struct LoweredCall {
   bool operator==(const LoweredCall&) const = default;
 };
 
-/// The claims that follow from guarantees.
-inline proof::Claims claims_of(const Guarantees& guarantees) {
+/// The claims that follow from guarantees. `hosts` is kept by reference; null: nothing is claimed
+/// of hosts' sums.
+inline proof::Claims claims_of(const Guarantees& guarantees, const Hosts* hosts = nullptr) {
+  const bool claims_hosts = guarantees.host_ordered_sum && hosts;
   return {.ordered = guarantees.ordered,
           .same_sums = guarantees.same_sums,
           .left_fold = guarantees.left_fold,
-          .rank_ordered_sum = guarantees.rank_ordered_sum};
+          .rank_ordered_sum = guarantees.rank_ordered_sum,
+          .host_ordered_sum = claims_hosts,
+          .hosts = claims_hosts ? hosts : nullptr};
 }
 
 /// So few slots, and such short ones, that a few calls use all of them, of several kinds. With more

@@ -112,6 +112,11 @@ void BlockLayout::check_result(Machine& machine, int number, Rank rank, Elements
   facts.left_fold = facts.left_fold && is_left_fold;
   const bool is_one_reduction = values.is_one_reduction(value);
   facts.rank_ordered_sum = facts.rank_ordered_sum && is_one_reduction;
+  const bool is_host_ordered =
+      block.claims.hosts && is_promised &&
+      values.same_bits(value, values.sum_of_hosts({number, Rank{0}, promise.index},
+                                                  *block.claims.hosts, has_to_be_complete));
+  facts.host_ordered_sum = facts.host_ordered_sum && is_host_ordered;
   if (!wrong && block.claims.ordered && !is_ordered)
     wrong = {Flaw::out_of_order, "a sum that is not in the order of ranks"};
   if (!wrong && block.claims.same_sums && !is_same)
@@ -125,6 +130,10 @@ void BlockLayout::check_result(Machine& machine, int number, Rank rank, Elements
     wrong = {
         Flaw::out_of_order,
         "a sum that is not one reduction in the order of ranks, so that it may round otherwise"};
+  if (!wrong && block.claims.host_ordered_sum && !is_host_ordered)
+    wrong = {Flaw::out_of_order,
+             "a sum that is not one reduction of the hosts' sums in their order, so that it may "
+             "round otherwise"};
   if (!wrong) return;
   machine.report(wrong->flaw, rank, -1,
                  rank_name(rank) + " output[" +

@@ -8,6 +8,7 @@
 
 #include "capstan/by_rank.hpp"
 #include "capstan/collective.hpp"
+#include "capstan/hosts.hpp"
 #include "core/schedule/proof/machine.hpp"
 
 namespace capstan::proof {
@@ -18,11 +19,15 @@ struct Claims {
   bool same_sums = false;         ///< see Guarantees
   bool left_fold = false;         ///< see Guarantees
   bool rank_ordered_sum = false;  ///< see Guarantees
+  bool host_ordered_sum = false;  ///< see Guarantees
+  /// The hosts of host_ordered_sum, kept by reference. Null: it is not looked at.
+  const Hosts* hosts = nullptr;
 };
 
 /// The facts that hold for the results, whether or not they were claimed.
 struct ResultFacts {
   bool ordered = true, same_sums = true, left_fold = true, rank_ordered_sum = true;
+  bool host_ordered_sum = true;
 };
 
 /// The inputs and outputs of a sequence of blocks, according to their contracts.

@@ -70,7 +70,8 @@ Digest::Value Case::digest() const {
                std::uint64_t{block.claims.ordered} << 16 |
                std::uint64_t{block.claims.same_sums} << 17 |
                std::uint64_t{block.claims.rank_ordered_sum} << 18 |
-               std::uint64_t{block.claims.left_fold} << 19);
+               std::uint64_t{block.claims.left_fold} << 19 |
+               std::uint64_t{block.claims.host_ordered_sum} << 20);
     add_to(digest, block.shape);
   }
   for (const Rank a : all_ranks(scripts_.size())) {

@@ -90,6 +90,21 @@ ValueId Values::completed(ValueId value) {
   return intern(content);
 }
 
+ValueId Values::sum_of_hosts(const Contribution& first, const Hosts& hosts, bool complete) {
+  const auto [known, is_new] = sums_of_hosts_.try_emplace(first, nothing);
+  if (!is_new) return known->second;
+  const auto add = [this](ValueId& to, ValueId next) { to = to == nothing ? next : sum(to, next); };
+  ValueId total = nothing;
+  for (int host = 0; host < hosts.count(); ++host) {
+    ValueId of_host = nothing;
+    for (const Rank rank : hosts.on(host))
+      add(of_host, contribution({first.block, rank, first.index}));
+    add(total, summed(of_host));
+  }
+  if (complete) total = completed(total);
+  return known->second = summed(total);
+}
+
 const Values::Terms& Values::terms(ValueId value) const {
   const auto known = terms_.find(value);
   return known != terms_.end() ? known->second

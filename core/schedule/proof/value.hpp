@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "capstan/hosts.hpp"
 #include "capstan/quantity.hpp"
 
 namespace capstan::proof {
@@ -41,6 +42,10 @@ class Values {
   /// The same contents, marked as complete: no further addition is expected. An average is divided
   /// here: a sum within its step before it is rounded, or one that was stored after that.
   ValueId completed(ValueId value);
+
+  /// One reduction, in the order of hosts, of the sum of each host, which is one reduction of what
+  /// its ranks gave: of all ranks' elements beside `first`, which is rank 0's.
+  ValueId sum_of_hosts(const Contribution& first, const Hosts& hosts, bool complete);
 
   bool is_complete(ValueId value) const { return contents_[value].complete; }
   /// Whether the terms come from consecutive ranks and were added in that order, as an operation
@@ -102,6 +107,7 @@ class Values {
   std::unordered_map<std::uint64_t, ValueId> ids_;  // by key
   std::map<Contribution, ValueId> leaves_;
   std::unordered_map<std::uint64_t, ValueId> sums_;
+  std::map<Contribution, ValueId> sums_of_hosts_;                    // by rank 0's
   std::array<std::unordered_map<std::uint64_t, SumId>, 3> sum_ids_;  // by growth, and both parts
   SumId last_sum_ = 0;
   mutable std::unordered_map<ValueId, Terms> terms_;  // of those that were asked for

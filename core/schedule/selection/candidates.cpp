@@ -30,6 +30,14 @@ bool needs_tuning(Protocol protocol, const Call& call, const LinkModel& model) {
 // measured: docs/lab-notebook.md#places-in-slots
 constexpr Bytes worth_streaming{1 << 10};
 
+/// Whether calls of every length can add the sums of hosts. Where the hosts stay as they are, this
+/// gives elements the same bits as much as adding in the order of ranks does, and costs nothing.
+bool adds_sums_of_hosts(const Call& call, const Hosts& hosts) {
+  return std::ranges::any_of(algorithms(call.collective), [&](const Algorithm& each) {
+    return each.guarantees.host_ordered_sum && each.suits(hosts) && hosts.ranks() <= each.max_ranks;
+  });
+}
+
 }  // namespace
 
 std::string why(Obstacle obstacle, const Algorithm& algorithm) {
@@ -66,14 +74,19 @@ std::string why(Obstacle obstacle, const Algorithm& algorithm) {
   return "";
 }
 
-SumOrder needed_order(const Call& call, bool commutative, Reproducible promise) {
-  if (promise > Reproducible::run && rounds(call))
+SumOrder needed_order(const Call& call, const Hosts& hosts, bool commutative,
+                      Reproducible promise) {
+  if (promise > Reproducible::run && rounds(call)) {
+    if (promise == Reproducible::shape && commutative && adds_sums_of_hosts(call, hosts))
+      return SumOrder::hosts;
     return keeps_partial_sums(call) ? SumOrder::left_fold : SumOrder::one_reduction;
+  }
   return commutative ? SumOrder::any : SumOrder::ranks;
 }
 
-SumOrder needed_order(const Call& call, Reproducible promise) {
-  return needed_order(call, !call.user || call.user->commutative, promise);
+SumOrder needed_order(const Call& call, const Hosts& hosts, Reproducible promise) {
+  return needed_order(call, hosts, !call.user || call.user->commutative,
+                      call.promise.value_or(promise));
 }
 
 Obstacle obstacle(const Algorithm& algorithm, SumOrder order) {
@@ -85,10 +98,18 @@ Obstacle obstacle(const Algorithm& algorithm, SumOrder order) {
       return promised.ordered ? Obstacle::none : Obstacle::order;
     case SumOrder::left_fold:
       return promised.left_fold || promised.rank_ordered_sum ? Obstacle::none : Obstacle::bits;
+    case SumOrder::hosts:
+      return promised.host_ordered_sum ? Obstacle::none : Obstacle::bits;
     case SumOrder::one_reduction:
       break;
   }
   return promised.rank_ordered_sum ? Obstacle::none : Obstacle::bits;
+}
+
+Obstacle obstacle_to_rule(const Algorithm& algorithm, const Hosts& hosts, SumOrder order) {
+  if (hosts.ranks() > algorithm.max_ranks) return Obstacle::ranks;
+  if (order == SumOrder::hosts && !algorithm.suits(hosts)) return Obstacle::bits;
+  return obstacle(algorithm, order);
 }
 
 Obstacle obstacle(const Algorithm& algorithm, const Hosts& hosts, SumOrder order) {

@@ -27,13 +27,14 @@ struct Candidate {
 /// The order in which a call needs its sums to be added.
 enum class SumOrder : std::uint8_t {
   any,
-  ranks,         ///< that of ranks, however they are grouped: the operation is not commutative
-  left_fold,     ///< that of ranks, one after the other: every such sum rounds alike
-  one_reduction  ///< the same in one step, where sums round when they are stored
+  ranks,          ///< that of ranks, however they are grouped: the operation is not commutative
+  left_fold,      ///< that of ranks, one after the other: every such sum rounds alike
+  one_reduction,  ///< the same in one step, where sums round when they are stored
+  hosts           ///< the sums of hosts in their order, each of them one reduction
 };
-SumOrder needed_order(const Call& call, bool commutative, Reproducible promise);
-/// The same for calls with the operation that they name.
-SumOrder needed_order(const Call& call, Reproducible promise);
+SumOrder needed_order(const Call& call, const Hosts& hosts, bool commutative, Reproducible promise);
+/// The same for calls with the operation that they name. `promise`: of calls without one.
+SumOrder needed_order(const Call& call, const Hosts& hosts, Reproducible promise);
 
 /// The reason why an algorithm in a protocol is no candidate for a call.
 enum class Obstacle : std::uint8_t {
@@ -55,8 +56,10 @@ enum class Obstacle : std::uint8_t {
 /// "ranks cannot read each other's memory (see capstan doctor)".
 std::string why(Obstacle obstacle, const Algorithm& algorithm);
 
-/// The obstacle between sums in such an order and an algorithm.
+/// The obstacle between sums in such an order and an algorithm, on hosts that it suits.
 Obstacle obstacle(const Algorithm& algorithm, SumOrder order);
+/// The obstacle between a call and an algorithm that a rule asks for, whatever the protocol.
+Obstacle obstacle_to_rule(const Algorithm& algorithm, const Hosts& hosts, SumOrder order);
 /// The obstacle between a call and an algorithm, whatever the protocol.
 Obstacle obstacle(const Algorithm& algorithm, const Hosts& hosts, SumOrder order);
 /// The obstacle between a call and an algorithm in a protocol; never Obstacle::same.

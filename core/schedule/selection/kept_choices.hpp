@@ -24,7 +24,9 @@ class KeptChoices {
   explicit KeptChoices(SelectionContext context) : context_(std::move(context)) {}
 
   const SelectionContext& context() const { return context_; }
-  SumOrder order_of(const Call& call) const { return needed_order(call, context_.reproducible); }
+  SumOrder order_of(const Call& call) const {
+    return needed_order(call, context_.hosts, context_.reproducible);
+  }
   /// See choose().
   Choice choice(const Call& call);
   /// Whether a profile decides about such calls.

@@ -95,8 +95,7 @@ std::vector<const Algorithm*> worth_predicting(const Call& call, const Hosts& ho
 /// possible; none if the algorithm cannot run such calls.
 std::optional<Choice> ruled(const AlgorithmRules::Rule& rule, const Call& call, const Hosts& hosts,
                             SumOrder order, const LinkModel& model) {
-  if (hosts.ranks() > rule.algorithm->max_ranks) return std::nullopt;
-  if (obstacle(*rule.algorithm, order) != Obstacle::none) return std::nullopt;
+  if (obstacle_to_rule(*rule.algorithm, hosts, order) != Obstacle::none) return std::nullopt;
   Candidate candidate =
       best_of(untuned(candidates_of(*rule.algorithm, hosts, call, model, rule.protocol)));
   const bool as_asked = candidate.algorithm != nullptr;
@@ -184,6 +183,7 @@ std::string_view need_of(SumOrder order) {
       return " with an operation that is not commutative";
     case SumOrder::left_fold:
     case SumOrder::one_reduction:
+    case SumOrder::hosts:
       return " with reproducible sums: leave CAPSTAN_REPRODUCIBLE at run for such calls";
   }
   return "";

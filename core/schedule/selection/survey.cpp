@@ -115,9 +115,7 @@ std::vector<std::string> passed_over(const AlgorithmRules& rules, const Call& ca
   for (const AlgorithmRules::Rule& rule : rules.all()) {
     if (!rule.matches(ruled_call(call, hosts))) continue;
     if (source == Source::rule && rule.algorithm == choice.algorithm) break;
-    const Obstacle found = hosts.ranks() > rule.algorithm->max_ranks
-                               ? Obstacle::ranks
-                               : obstacle(*rule.algorithm, order);
+    const Obstacle found = obstacle_to_rule(*rule.algorithm, hosts, order);
     if (found != Obstacle::none)
       passed.push_back(fmt::format("{}: {}", rule.text, why(found, *rule.algorithm)));
   }

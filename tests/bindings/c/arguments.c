@@ -216,6 +216,10 @@ static void algorithms(void) {
   capstan_communicator* made = NULL;
   REFUSED(capstan_with_algorithm(world, NULL, &made));
   REFUSED(capstan_with_reproducible(world, CAPSTAN_REPRODUCIBLE_RANK_ORDER + 1, &made));
+  capstan_request request = CAPSTAN_REQUEST_INIT;
+  request.collective = CAPSTAN_ALL_REDUCE;
+  request.reproducible = CAPSTAN_REPRODUCIBLE_RANK_ORDER + 1;
+  REFUSED(capstan_run(world, &request));
   CHECK(capstan_with_algorithm(world, "broadcast:nobody", &made) != CAPSTAN_OK);
   CHECK(strstr(capstan_last_error(), "choose one of flat") != NULL);
   CHECK(made == NULL);

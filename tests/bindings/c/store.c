@@ -139,4 +139,13 @@ void algorithms_of_the_program(capstan_communicator* world) {
   OK(capstan_all_reduce(made, big, big, 2, CAPSTAN_F32, CAPSTAN_SUM));
   CHECK(big[0] == 1e8F);
   OK(capstan_destroy(made));
+  capstan_request kept = CAPSTAN_REQUEST_INIT;
+  kept.collective = CAPSTAN_ALL_REDUCE;
+  kept.type = CAPSTAN_F32;
+  kept.input = kept.output = big;
+  kept.count = 1;
+  kept.reproducible = CAPSTAN_REPRODUCIBLE_RANK_ORDER;
+  big[0] = rank == 0 ? 1e8F : 1.0F;
+  OK(capstan_run(world, &kept));
+  CHECK(big[0] == 1e8F);
 }

@@ -334,6 +334,10 @@ def groups(comm: cs.Communicator) -> None:
     kept.all_reduce(x)
     expect(x, combined("sum", [data(rank, 8) for rank in range(comm.size)]))
     kept.close()
+    comm.all_reduce(x, op=cs.reproducible("rank_order"))
+    wanted = combined("max", [data(rank, 8) for rank in range(comm.size)])
+    expect(comm.all_reduce(data(comm.rank, 8), op=cs.reproducible("shape", "max")), wanted)
+    assert repr(cs.reproducible("shape", cs.scaled_sum(2))) == "<capstan.Operation sum of inputs x 2, bits by shape>"
     first = comm.subgroup([0])
     assert (first is not None) == (comm.rank == 0)
     if first is not None:

@@ -10,6 +10,7 @@ import os
 import sys
 import traceback
 
+import bits
 import capstan_torch  # noqa: F401
 import collectives
 import failures
@@ -20,7 +21,7 @@ import torch
 import torch.distributed as dist
 import training
 
-MODULES = {m.__name__: m for m in (collectives, signs, places, messages, training, failures)}
+MODULES = {m.__name__: m for m in (collectives, bits, signs, places, messages, training, failures)}
 
 
 def run(names):

@@ -23,7 +23,7 @@ struct Question {
   const Hosts& hosts() const { return machine.hosts; }
   std::optional<DeviceLink> devices() const { return selection.links.devices; }
   Survey answer() const {
-    const SumOrder order = needed_order(call, commutative, selection.reproducible);
+    const SumOrder order = needed_order(call, hosts(), commutative, selection.reproducible);
     return survey(call, hosts(), selection.rules, order, selection.links, selection.measured.get());
   }
   /// The same, with the refusal of a plan that ranks prove before it runs and would not run. Plans

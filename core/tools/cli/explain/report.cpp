@@ -151,6 +151,7 @@ nlohmann::json to_json(const Question& question, const Survey& survey) {
           {"reproducible", name_of(question.selection.reproducible)},
           {"left_fold", choice.algorithm->guarantees.left_fold},
           {"rank_ordered_sum", choice.algorithm->guarantees.rank_ordered_sum},
+          {"host_ordered_sum", choice.algorithm->guarantees.host_ordered_sum},
           {"reason", choice.reason},
           {"refusal", survey.refusal},
           {"decided_by", name_of(survey.decision.source)},

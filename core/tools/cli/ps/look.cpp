@@ -93,6 +93,14 @@ auto longest_waiter(const std::vector<SeenRank>& here) {
   return longest != here.end() && waited(*longest).count() >= 0 ? longest : here.end();
 }
 
+/// "rank 3 is on b", or on another host.
+std::string place_of(int rank, const SeenJob& job) {
+  const auto host = std::ranges::find_if(
+      job.other_hosts, [rank](const RanksOnHost& each) { return each.has(rank); });
+  return fmt::format("rank {} is on {}", rank,
+                     host == job.other_hosts.end() ? "another host" : host->host);
+}
+
 void judge(SeenJob& job) {
   const auto waiter = longest_waiter(job.here);
   if (waiter == job.here.end()) return;
@@ -119,12 +127,12 @@ void judge(SeenJob& job) {
     job.verdict = diagnosis.verdict();
   else
     job.verdict = fmt::format(
-        "rank {} waits for {} in {}, for {}: {} on another host, where `capstan "
-        "ps` tells more",
-        waiter->rank, list_of(waiter->view.wait.peers), to_string(waiter->view.wait),
-        capstan::seconds(waiter->view.wait.waited),
-        job.elsewhere.size() == 1 ? fmt::format("rank {} is", job.elsewhere.front())
-                                  : fmt::format("rank {} and others are", job.elsewhere.front()));
+        "rank {} waits for {} in {}, for {}: {}, where `capstan ps` tells more{}", waiter->rank,
+        list_of(waiter->view.wait.peers), to_string(waiter->view.wait),
+        capstan::seconds(waiter->view.wait.waited), place_of(job.elsewhere.front(), job),
+        job.elsewhere.size() == 1
+            ? ""
+            : fmt::format(", and {} more on other hosts", job.elsewhere.size() - 1));
 }
 
 }  // namespace
@@ -155,6 +163,8 @@ SeenJob look_at(const Job& job, std::chrono::milliseconds time) {
   for (const Watched& each : watched) seen.here.push_back(rank_of(each, time));
   for (const SeenRank& rank : seen.here)
     if (seen.command.empty() && rank.process) seen.command = command_of(rank.process);
+  if (job.here.size() < static_cast<std::size_t>(job.ranks) && !job.here.empty())
+    seen.other_hosts = job.here.front().member.elsewhere;
   judge(seen);
   return seen;
 }

@@ -40,6 +40,7 @@ struct SeenJob {
   std::string chain{};    ///< who waits for whom
   std::vector<Culprit> culprits{};
   std::vector<int> elsewhere{};  ///< ranks on other machines that those here wait for
+  std::vector<RanksOnHost> other_hosts{};
 };
 
 /// The ranks here that live and keep others waiting.

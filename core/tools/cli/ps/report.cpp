@@ -53,6 +53,9 @@ std::string to_text(const Stacks& stacks, const SeenRank& of) {
 std::string to_text(const SeenJob& job, int width) {
   std::string text = shortened(fmt::format("{:016x}  {}", job.world, job.command), width) + "\n";
   text += fmt::format("{} of {} ranks are here\n", job.here.size(), job.ranks);
+  for (const RanksOnHost& other : job.other_hosts)
+    text +=
+        fmt::format("{}: `capstan ps` there shows them as {:016x}\n", to_string(other), job.world);
   if (!job.verdict.empty()) text += fmt::format("Verdict: {}.\n", job.verdict);
   if (!job.chain.empty()) text += job.chain + "\n";
   if (job.verdict.empty()) text += "No rank waits for long.\n";
@@ -92,12 +95,20 @@ nlohmann::json to_json(const SeenJob& job) {
   }
   auto culprits = nlohmann::json::array();
   for (const Culprit& culprit : job.culprits) culprits.push_back(culprit.world_rank.value());
+  auto others = nlohmann::json::array();
+  for (const RanksOnHost& other : job.other_hosts) {
+    auto numbers = nlohmann::json::array();
+    for (const auto& [first, last] : other.runs)
+      for (int rank = first; rank <= last; ++rank) numbers.push_back(rank);
+    others.push_back({{"host", other.host}, {"ranks", numbers}});
+  }
   return {{"world", fmt::format("{:016x}", job.world)},
           {"command", job.command},
           {"ranks", job.ranks},
           {"verdict", job.verdict},
           {"culprits", culprits},
           {"elsewhere", job.elsewhere},
+          {"other_hosts", others},
           {"here", ranks}};
 }
 
