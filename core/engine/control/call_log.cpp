@@ -7,7 +7,7 @@
 #include <atomic>
 
 #include "capstan/error.hpp"
-#include "core/platform/net/log.hpp"
+#include "core/base/printable.hpp"
 
 namespace capstan {
 
