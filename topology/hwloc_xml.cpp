@@ -60,7 +60,7 @@ void limit_this_process() {
 
 std::string read_all(int from) {
   std::string text;
-  char buffer[65536];
+  char buffer[8192];
   while (true) {
     const ssize_t got = ::read(from, buffer, sizeof buffer);
     if (got < 0 && errno == EINTR) continue;

@@ -6,6 +6,8 @@
 #include <new>
 #include <utility>
 
+#include "core/base/printable.hpp"
+
 namespace capstan {
 namespace {
 
@@ -37,6 +39,15 @@ constexpr auto all_codes = [] {
 }();
 
 }  // namespace
+
+Error::Error(const std::string& message, ErrorCode code)
+    : std::runtime_error(printable_lines(message)), code_(code) {}
+
+DeadlineExceeded::DeadlineExceeded(const std::string& message, std::chrono::nanoseconds budget,
+                                   const std::vector<std::string>& pending)
+    : Error(message, ErrorCode::deadline_exceeded), budget_(budget) {
+  for (const std::string& operation : pending) pending_.push_back(printable_lines(operation));
+}
 
 std::span<const ErrorCode> all_error_codes() {
   return all_codes;

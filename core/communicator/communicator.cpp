@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -21,15 +23,12 @@
 
 namespace capstan {
 
-namespace {
-
 /// The first rank speaks for all, whose variables are mostly the same.
-Communicator begun(Communicator world) {
+Communicator Communicator::begun(Communicator world) {
+  Dispose::destroy_dropped();
   if (world.rank() == 0) warn_of_unknown_variables();
   return world;
 }
-
-}  // namespace
 
 Communicator Communicator::from_environment(const Settings& settings) {
   return begun(Communicator{
@@ -63,14 +62,39 @@ void Communicator::Impl::refuse_moved_from() {
       "this communicator has been moved from and is empty: use the one that it was moved to");
 }
 
+/// Keeps what the function of an operation drops: it may be the object of its own call. It goes
+/// when this thread, amid no call any more, makes or drops its next one, or another thread does
+/// after this one has ended. Until then it is there for its peers, too.
+std::atomic<Communicator::Impl*>& Communicator::Dispose::dropped() {
+  static constinit std::atomic<Impl*> last = nullptr;
+  return last;
+}
+
+void Communicator::Dispose::drop(Impl* impl, int thread) noexcept {
+  impl->dropped_by = thread;
+  impl->next_kept = dropped().load();
+  while (!dropped().compare_exchange_weak(impl->next_kept, impl)) {
+  }
+}
+
+void Communicator::Dispose::destroy_dropped() noexcept {
+  if (!dropped().load(std::memory_order_relaxed) || CallingBack::depth() > 0) return;
+  for (Impl* next = dropped().exchange(nullptr); next;) {
+    Impl* const impl = std::exchange(next, next->next_kept);
+    const bool may_be_in_use = impl->dropped_by != ::gettid() &&
+                               ::syscall(SYS_tgkill, ::getpid(), impl->dropped_by, 0) == 0;
+    may_be_in_use ? drop(impl, impl->dropped_by) : Dispose{}(impl);
+  }
+}
+
 /// A forked child destroys nothing: threads that are not there would be waited for, and libraries
-/// that do not work in children called. Neither does the function of an operation, as the object
-/// may be that of its own call: it then stays, also for its peers, until the process ends. Nor does
-/// exit() where other threads may be in a call.
+/// that do not work in children called. Nor does exit() where other threads may be in a call.
 /// The object stays reachable, so that no tool takes it for lost.
 void Communicator::Dispose::operator()(Impl* impl) const noexcept {
+  if (Accumulating::applies()) return drop(impl, ::gettid());
+  destroy_dropped();
   static std::atomic<Impl*> kept = nullptr;
-  const bool inherited = !impl->process.is_this() || Accumulating::applies();
+  const bool inherited = !impl->process.is_this();
   const bool used = !inherited && process_exits() && impl->engine.progress()->is_used_by_others();
   if (!inherited && !used)
     return impl->streams.made() ? retire([impl] { delete impl; }) : delete impl;

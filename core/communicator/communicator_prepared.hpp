@@ -47,6 +47,7 @@ class Communicator::Impl {
   const OwnProcess process{};
   OwnStreams streams{};
   Impl* next_kept = nullptr;  ///< of those that were dropped and not destroyed
+  int dropped_by = 0;         ///< the thread, in the function of an operation
 
  private:
   [[noreturn, gnu::cold, gnu::visibility("hidden")]] static void refuse_moved_from();

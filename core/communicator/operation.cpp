@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capstan/operation.hpp"
 
+#include "core/engine/executor/accumulating.hpp"
+
 namespace capstan {
 
 const std::string& Operation::text() const {
@@ -33,6 +35,7 @@ std::vector<Operation::Callback> Operation::set_end(State state, std::exception_
 
 void Operation::end(State state, std::exception_ptr error, std::optional<MessageInfo> message) {
   const auto self = shared_from_this();  // a callback may drop the last handle
+  const CallingBack amid_a_call;
   for (Callback& callback : set_end(state, std::move(error), message)) callback(*this);
 }
 

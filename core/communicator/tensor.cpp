@@ -63,6 +63,31 @@ TensorView::TensorView(void* memory, DataType element, std::vector<std::int64_t>
         fmt::format("a tensor of shape [{}]: lengths are not negative", fmt::join(shape, ", ")));
 }
 
+bool is_known(DeviceType type) {
+  switch (type) {
+    case DeviceType::cpu:
+    case DeviceType::cuda:
+    case DeviceType::cuda_host:
+    case DeviceType::rocm:
+    case DeviceType::rocm_host:
+    case DeviceType::cuda_managed:
+      return true;
+  }
+  return false;
+}
+
+std::size_t TensorView::dimensions_of_dlpack(std::int32_t number, Device device) {
+  if (!is_known(device.type))
+    throw InvalidArgument(
+        fmt::format("a tensor is on a device of DLPack's type {}, whose memory Capstan cannot "
+                    "read: copy it to the host",
+                    static_cast<int>(device.type)));
+  if (number < 0)
+    throw InvalidArgument(
+        fmt::format("a tensor of DLPack's has {} dimensions: 0 or more exist", number));
+  return static_cast<std::size_t>(number);
+}
+
 DataType TensorView::data_type_of_dlpack(std::uint8_t code, std::uint8_t bits,
                                          std::uint16_t lanes) {
   const auto found = std::ranges::find_if(

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/platform/net/log.hpp"
+#include "core/base/printable.hpp"
 
 namespace capstan::perf {
 namespace {

@@ -178,8 +178,10 @@ TEST(Launch, SlurmBatchScriptIsNoStep) {
 }
 
 TEST(Launch, Precedence) {
-  const auto all = with(with(open_mpi, mpich), slurm);
-  EXPECT_EQ(detect(with(all, capstan_run)).launcher, "capstan run");
+  const Variables by_hydra{{"PMI_RANK", "2"}, {"PMI_SIZE", "4"}};
+  const auto all = with(with(with(open_mpi, mpich), by_hydra), slurm);
+  const Variables there{{"CAPSTAN_RANK", "2"}, {"CAPSTAN_SIZE", "4"}};
+  EXPECT_EQ(detect(with(all, with(capstan_run, there))).launcher, "capstan run");
   EXPECT_EQ(detect(all).launcher, "Open MPI");
   EXPECT_EQ(detect(with(mpich, slurm)).launcher, "MPICH");
   EXPECT_EQ(detect(with(without(torchrun, "TORCHELASTIC_RUN_ID"), slurm)).launcher, "torchrun");

@@ -106,6 +106,43 @@ TEST(NestedLaunch, TorchsVariablesOfAnotherPlaceAreAContradiction) {
     EXPECT_EQ(detect(with(open_mpi, same)).size, 4);
 }
 
+/// Every two launchers: neither is taken for the inner one, and the error names the variables of
+/// both.
+TEST(NestedLaunch, TwoLaunchersThatSayDifferentPlacesAreAContradiction) {
+  struct Numbers {
+    std::string rank, size;
+  };
+  const std::vector<Numbers> launchers{{"CAPSTAN_RANK", "CAPSTAN_SIZE"},
+                                       {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                                       {"PMI_RANK", "PMI_SIZE"},
+                                       {"RANK", "WORLD_SIZE"},
+                                       {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"}};
+  const Variables meeting{{"CAPSTAN_STORE", "node0:4711"},
+                          {"CAPSTAN_SECRET", "0123456789abcdef"},
+                          {"MASTER_ADDR", "127.0.0.1"},
+                          {"MASTER_PORT", "29500"}};
+  for (std::size_t a = 0; a + 1 < launchers.size(); ++a)
+    for (std::size_t b = a + 1; b < launchers.size(); ++b) {
+      const auto both = [&](const std::string& rank, const std::string& size) {
+        return with(meeting, {{launchers[a].rank, "1"},
+                              {launchers[a].size, "2"},
+                              {launchers[b].rank, rank},
+                              {launchers[b].size, size}});
+      };
+      if (launchers[a].rank == "RANK") continue;  // by torch's variables a program is the inner one
+      for (const auto& other : {both("0", "2"), both("1", "3")})
+        EXPECT_THAT(complaint(other),
+                    AllOf(HasSubstr("as rank 1 of 2 (" + launchers[a].rank),
+                          HasSubstr(launchers[b].rank + " and " + launchers[b].size + " say rank"),
+                          HasSubstr("unset")))
+            << launchers[a].rank << " " << launchers[b].rank;
+      EXPECT_EQ(detect(both("1", "2")).rank, 1);
+      EXPECT_EQ(detect(both("0", "1")).size, 2) << "the other started a single process";
+    }
+  const Variables of_step{{"PMI_RANK", "4"}, {"PMI_SIZE", "7"}};
+  EXPECT_EQ(detect(with(with(open_mpi, slurm), of_step)).size, 4) << "srun's, which started mpirun";
+}
+
 TEST(NestedLaunch, ALocalRankBeyondTheJobIsAContradiction) {
   const std::vector<std::pair<std::string, std::string>> local_ranks{
       {"capstan run", "CAPSTAN_LOCAL_RANK"},

@@ -77,7 +77,7 @@ class Rank0 {
     frame.payload = source.byte() * 4u;
     frame.size = source.byte() % 2 ? frame.payload : number<std::uint16_t>(source);
     frame.id = source.byte() % 4;
-    frame.type = static_cast<std::uint16_t>(source.byte() % 32);
+    frame.type_number = static_cast<std::uint8_t>(source.byte() % 32);
     return frame;
   }
 

@@ -16,6 +16,7 @@
 #include <array>
 #include <chrono>
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -312,6 +313,57 @@ TEST(Starts, RanksBeginWithUsualSignalsAndOpenDescriptors) {
 /// A shell command that becomes `capstan` with these words.
 int outcome_in_shell(const std::string& before, const std::string& words) {
   return status_of(begin({}, {"sh", "-c", before + " && exec " CAPSTAN_PROGRAM " " + words}));
+}
+
+/// Short results, which are written at the end, and long ones, whose prints fail.
+TEST(Starts, LostResultsAreNamed) {
+  const test::TemporaryFolder folder;
+  const std::string errors = folder / "errors";
+  for (const char* words :
+       {"export all_reduce --algorithm ring --ranks 4", "export all_reduce --ranks 64",
+        "simulate all_reduce -n 16 -b 1k", "explain all_reduce --bytes 1k --json", "topo --ranks 2",
+        "topo --ranks 64", "verify broadcast --ranks 2", "perf barrier -n 2 --seconds 0.01",
+        "doctor", "settings", "--version", "run --help", "help --man", "help --completion bash"})
+    for (const char* output : {"/dev/full", "&-"}) {
+      const auto to = fmt::format("exec >{} 2>{}", output, errors);
+      EXPECT_EQ(outcome_in_shell(to, words), 1) << words;
+      std::ostringstream said;
+      said << std::ifstream{errors}.rdbuf();
+      EXPECT_NE(said.str().find("written to standard output"), std::string::npos)
+          << words << " >" << output << ": " << said.str();
+    }
+}
+
+/// The signal of a limit of files ends nothing.
+TEST(Starts, AResultBeyondTheLimitOfFilesIsLost) {
+  const test::TemporaryFolder folder;
+  const std::string limited = fmt::format("ulimit -f 0 && exec >{} 2>/dev/null", folder / "out");
+  for (const std::string& words : std::vector<std::string>{
+           "export all_reduce --algorithm ring --ranks 4", "export all_reduce --ranks 64",
+           "export all_reduce --algorithm ring --ranks 4 -o " + (folder / "file.json"),
+           "perf barrier -n 2 --seconds 0.01 --json=" + (folder / "file.json"), "settings"})
+    EXPECT_EQ(outcome_in_shell(limited, words), 1) << words;
+  EXPECT_NE(outcome_in_shell(limited, "run -n 2 -- echo a line"), 128 + SIGXFSZ);
+  EXPECT_EQ(outcome_in_shell("ulimit -f 0", "run -n 1 -- sh -c 'exec 2>/dev/null; echo > " +
+                                                (folder / "of_rank") + "'"),
+            128 + SIGXFSZ)
+      << "ranks begin with usual signals";
+}
+
+/// A limit of 64 KiB, as embedded systems and batch systems set it. Sanitizers need more.
+TEST(Starts, SmallStacksAreEnough) {
+  if (sanitized) GTEST_SKIP();
+  const test::TemporaryFolder folder;
+  for (const std::string& words : std::vector<std::string>{
+           "run -n 2 -- seq 1 20000",
+           "run --hosts localhost:2 --agent 'env HOST={host}' -- seq 1 20000",
+           "perf all_reduce -n 2 --seconds 0.01", "topo --ranks 2", "doctor", "settings",
+           "verify all_reduce --ranks 4", "export all_reduce --algorithm ring --ranks 4",
+           "simulate all_reduce -n 16 -b 1k", "explain all_reduce --bytes 1k", "run --help", "ps",
+           "calibrate -n 2 -o " + (folder / "calibrated.json"),
+           "tune broadcast --sizes 8 -n 2 --seconds 0.01 --restart -o " +
+               (folder / "profile.json")})
+    EXPECT_LE(outcome_in_shell("ulimit -s 64 && exec >/dev/null", words), 1) << words;
 }
 
 TEST(Starts, AFolderThatIsGoneAndAMissingProcEndNoCommand) {

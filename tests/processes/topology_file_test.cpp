@@ -89,6 +89,11 @@ TEST(TopologyFile, MachinesAsHwlocWritesThem) {
   EXPECT_THAT(
       told(folder, hwloc_machine("package:2 numa:1 l3:1 core:4 pu:2")),
       AllOf(HasSubstr("on 16 ranks and 2 hosts\n"), HasSubstr("hosts like file: 8 cores\n")));
+  std::string wide{"\xff\xfe"};  // an editor has saved it as UTF-16
+  for (const char letter : hwloc_machine("package:2 numa:1 l3:1 core:4 pu:2"))
+    wide.append({letter, '\0'});
+  EXPECT_THAT(told(folder, wide), HasSubstr("hosts like file: 8 cores\n"));
+  told(folder, hwloc_machine("package:2 numa:1 l3:1 core:4 pu:2"));
   // A pipe is read once.
   EXPECT_THAT(folder.run("cat file | capstan simulate barrier -n 32 --topology /dev/stdin").output,
               HasSubstr("on 32 ranks and 4 hosts\n"));

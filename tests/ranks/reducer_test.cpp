@@ -315,6 +315,36 @@ TEST(Reducers, AnOperationThatCallsCapstanEndsTheCall) {
     }
 }
 
+/// The communicator that the function of an operation drops: another one, or that of its own call.
+/// It is gone once its thread, or another one after that has ended, makes or drops the next one.
+TEST(Reducers, ACommunicatorThatAnOperationDropsDoesNotStay) {
+  Settings settings = bounded_settings();
+  for (const bool own : {false, true})
+    for (const bool thread_ends : {false, true}) {
+      auto calling = Communicator::local_world(2, settings);
+      auto others = Communicator::local_world(2, settings);
+      std::optional<Communicator> dropped{std::move(own ? calling[0] : others[0])};
+      Communicator& left = own ? calling[1] : others[1];
+      const auto reduce = [](Communicator& world, const std::function<void()>& within) {
+        std::vector<float> data(4000, 1);
+        world.all_reduce(data, Reducer::of<float>("drops", [&](float a, float b) {
+                           within();
+                           return a + b;
+                         }));
+        EXPECT_THAT(data, testing::Each(2));
+      };
+      std::jthread peer{[&] { reduce(calling[1], [] {}); }};
+      std::jthread{[&] {
+        reduce(own ? *dropped : calling[0], [&] { dropped.reset(); });
+        if (!thread_ends) Communicator::local_world(1, settings);
+      }}.join();
+      peer.join();
+      EXPECT_FALSE(dropped);
+      if (thread_ends) Communicator::local_world(1, settings);
+      EXPECT_THROW(left.barrier(), PeerLost) << own << thread_ends;
+    }
+}
+
 TEST(Requests, LengthsThatDoNotFitAreRefused) {
   on_threads(2, bounded_settings(), [](Communicator& world) {
     std::vector<int> five(5), six(6), ten(10);

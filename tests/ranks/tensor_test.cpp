@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Tensors: views, DLPack, and collectives along any dimension.
+// Tensors: views, and collectives along any dimension.
 
 #include "capstan/tensor.hpp"
 
@@ -19,42 +19,6 @@ namespace {
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-/// The structure of dlpack.h.
-struct DlDevice {
-  std::int32_t device_type, device_id;
-};
-struct DlType {
-  std::uint8_t code, bits;
-  std::uint16_t lanes;
-};
-struct DlTensor {
-  void* data;
-  DlDevice device;
-  std::int32_t ndim;
-  DlType dtype;
-  std::int64_t *shape, *strides;
-  std::uint64_t byte_offset;
-};
-
-TEST(Tensors, AreWhatDlpackSays) {
-  float memory[12];
-  std::int64_t shape[] = {3, 2}, strides[] = {4, 2};
-  DlTensor given{memory, {1, 0}, 2, {2, 32, 1}, shape, strides, 4};
-  auto view = TensorView::from_dlpack(given);
-  EXPECT_EQ(view.data, memory + 1);
-  EXPECT_EQ(view.type, DataType::f32);
-  EXPECT_THAT(view.strides, ElementsAre(4, 2));
-  EXPECT_FALSE(view.is_dense());
-
-  DlTensor back{};
-  view.to_dlpack(back);
-  EXPECT_EQ(back.ndim, 2);
-  EXPECT_EQ(back.dtype.bits, 32);
-  EXPECT_EQ(back.strides[0], 4);
-  given.dtype = {2, 32, 4};
-  EXPECT_THROW(TensorView::from_dlpack(given), InvalidArgument);
-}
 
 TEST(Tensors, RefuseNonsense) {
   float memory[4];

@@ -42,7 +42,7 @@ TEST(ForeignValues, FramesThatNobodySendsAreRefused) {
   };
   for (const auto& [frame, field] : {
            Case{{.kind = static_cast<Kind>(77)}, "the kind of a message is 77"},
-           Case{{.type = 300, .size = 8, .payload = 8}, "the type of a message is 300"},
+           Case{{.type_number = 100, .size = 8, .payload = 8}, "the type of a message is 100"},
            Case{{.tag = -1, .size = 8, .payload = 8}, "the tag of a message"},
            Case{{.size = 9, .payload = 8}, "the length of a message's frame is 8"},
            Case{{.kind = Kind::offer, .size = 8, .payload = 8}, "the length of a message's frame"},

@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "core/base/printable.hpp"
 #include "core/platform/net/limits.hpp"
-#include "core/platform/net/log.hpp"
 #include "transports/tcp/tcp_socket.hpp"
 
 namespace capstan::tcp {

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import operator
 import sys
 from typing import Any, Sequence
@@ -37,9 +38,14 @@ def has_addresses(kind: Any) -> bool:
     return issubclass(kind, (untyped._Pointer, untyped._CFuncPtr)) or getattr(kind, "_type_", "") in tuple("OPXZz")
 
 
+def exporter_of(array: Any) -> Any:
+    while isinstance(array, memoryview):
+        array = array.obj
+    return array
+
+
 def refuse_addresses(exporter: Any) -> None:
-    while isinstance(exporter, memoryview):
-        exporter = exporter.obj
+    exporter = exporter_of(exporter)
     if has_addresses(type(exporter)):
         raise TypeError(
             f"elements of this {type(exporter).__name__} have addresses, which mean nothing to another rank: pass values"
@@ -67,8 +73,7 @@ def refuse_gaps(array: Any) -> None:
 
     Records over plain bytes or numbers have nothing between their fields that somebody else reads.
     """
-    while isinstance(array, memoryview):
-        array = array.obj
+    array = exporter_of(array)
     dtype = getattr(array, "dtype", None)
     if not hasattr(array, "__array_interface__") or not has_gaps(dtype):
         return
@@ -93,3 +98,37 @@ def refuse_mask(array: Any) -> None:
             "the array masks elements, which a call would use with the values beneath: pass array.filled(value), "
             "or array.data for those values"
         )
+
+
+def element_name(array: Any) -> str | None:
+    """Names the elements of an array that no element type of Capstan's is the same as; equal types have one name."""
+    dtype = getattr(array, "dtype", None)
+    try:
+        import numpy
+    except ImportError:
+        return None if dtype is None else str(dtype)
+    if isinstance(dtype, numpy.dtype):
+        return name_of_type(dtype)
+    kind = type(exporter_of(array))
+    while issubclass(kind, ctypes.Array):
+        kind = kind._type_
+    is_of_ctypes = issubclass(kind, (ctypes.Structure, ctypes.Union, ctypes._SimpleCData))
+    try:
+        return name_of_type(numpy.dtype(kind) if is_of_ctypes else numpy.asarray(array).dtype)
+    except (TypeError, ValueError, RuntimeError):  # bit fields, for example
+        return kind.__qualname__ if is_of_ctypes else None
+
+
+@functools.lru_cache(maxsize=1000)
+def name_of_type(dtype: Any) -> str:
+    """As numpy names it, but for records: their alignment is no part of it, as what they hold is the same."""
+    if dtype.subdtype is not None:
+        return f"{name_of_type(dtype.base)}{list(dtype.shape)}"
+    if dtype.names is None:
+        return str(dtype)
+    fields, end = [], 0
+    for name in dtype.names:
+        field, offset = dtype.fields[name][:2]
+        fields.append(f"{name}: {name_of_type(field)}" + ("" if offset == end else f" at {offset}"))
+        end = offset + field.itemsize
+    return f"{{{', '.join(fields)}}}" + ("" if end == dtype.itemsize else f" of {dtype.itemsize} bytes")

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -17,126 +16,17 @@
 namespace capstan::python {
 namespace {
 
-struct ElementType {
-  DataType type;
-  bool is_bool = false;
-  std::size_t pieces = 1;
-};
+/// Stands for elements of any size where only shape and strides are read.
+constexpr DLDataType byte_elements{kDLUInt, 8, 1};
 
-/// Integers are told apart by their size, as the letters of C's types have several.
-std::optional<ElementType> integer(bool is_signed, std::size_t bytes) {
-  switch (bytes) {
-    case 1:
-      return ElementType{is_signed ? DataType::i8 : DataType::u8};
-    case 4:
-      return ElementType{is_signed ? DataType::i32 : DataType::u32};
-    case 8:
-      return ElementType{is_signed ? DataType::i64 : DataType::u64};
-    default:
-      return std::nullopt;
-  }
-}
-
-/// The element type of a format of the struct module, for example "<f".
-std::optional<ElementType> element_type(std::string_view format, std::size_t bytes) {
-  // check_elements() has seen the byte order.
-  constexpr std::string_view orders = "<>=@!";
-  if (!format.empty() && orders.find(format[0]) != orders.npos) format.remove_prefix(1);
-  if (format == "Zf") return ElementType{DataType::c64};
-  if (format == "Zd") return ElementType{DataType::c128};
-  if (format.size() != 1) return std::nullopt;
-  if (format[0] == 'B' && bytes != 1) return std::nullopt;  // ctypes' format of unions
-  switch (format[0]) {
-    case '?':
-      return ElementType{DataType::u8, true};
-    case 'e':
-      return ElementType{DataType::f16};
-    case 'f':
-      return ElementType{DataType::f32};
-    case 'd':
-      return ElementType{DataType::f64};
-    case 'b':
-    case 'i':
-    case 'l':
-    case 'q':
-    case 'n':
-      return integer(true, bytes);
-    case 'c':
-    case 'B':
-    case 'I':
-    case 'L':
-    case 'Q':
-    case 'N':
-      return integer(false, bytes);
-    default:
-      return std::nullopt;
-  }
-}
-
-/// The bytes of an element by a typestr of the array interface, for example "<f4".
-std::size_t element_bytes(const std::string& name) {
-  std::size_t bytes = 0;  // dates have a unit behind it
-  std::from_chars(name.data() + std::min<std::size_t>(name.size(), 2), name.data() + name.size(),
-                  bytes);
-  return bytes;
-}
-
-std::optional<ElementType> element_type_of_interface(const std::string& name) {
-  if (name.size() < 3) return std::nullopt;
-  const std::size_t bytes = element_bytes(name);
-  switch (name[1]) {
-    case 'b':
-      return ElementType{DataType::u8, true};
-    case 'i':
-      return integer(true, bytes);
-    case 'u':
-      return integer(false, bytes);
-    case 'f':
-      if (bytes == 2) return ElementType{DataType::f16};
-      if (bytes == 4) return ElementType{DataType::f32};
-      if (bytes == 8) return ElementType{DataType::f64};
-      return std::nullopt;
-    case 'c':
-      if (bytes == 8) return ElementType{DataType::c64};
-      if (bytes == 16) return ElementType{DataType::c128};
-      return std::nullopt;
-    default:
-      return std::nullopt;
-  }
-}
-
-std::string type_name(py::handle object) {
-  return py::str(py::type::handle_of(object).attr("__name__"));
-}
-
-[[noreturn]] void refuse_elements(py::handle object, std::string_view format) {
-  throw py::type_error(fmt::format(
-      "elements of format '{}' of this {} cannot be combined: use integers of 8, 32 or "
-      "64 bits, floats of 16, 32 or 64, complex numbers, or capstan.typed(array, 'bf16')",
-      format, type_name(object)));
-}
-
-/// The type that the program asks for, or the array's own. Nothing for elements that cannot be used
-/// in this way.
-std::optional<ElementType> chosen(std::optional<DataType> asked, std::size_t bytes,
-                                  std::optional<ElementType> own, Use use) {
-  if (!asked) {
-    if (own || use == Use::combined || bytes == 0) return own;
-    return ElementType{DataType::u8, false, bytes};
-  }
-  if (size_of(*asked).value() != bytes)
-    throw py::type_error(fmt::format("{} has {} bytes, and the array's elements have {}",
-                                     name_of(*asked), size_of(*asked).value(), bytes));
-  return ElementType{*asked};
-}
-
-/// The array that `managed` exports, as Capstan knows it: elements of other types are bytes.
-TensorView exported(DLTensor told, std::size_t bytes, Use use) {
+/// The array that `managed` exports, as Capstan knows it: elements of other types are bytes, and
+/// `foreign` tells which.
+TensorView exported(DLTensor told, std::size_t bytes, Use use, ForeignType& foreign) {
   try {
     return TensorView::from_dlpack(told);
   } catch (const InvalidArgument&) {
     if (use == Use::combined || bytes == 0) throw;
-    told.dtype = {kDLUInt, 8, 1};  // of any size, as only shape and strides are read
+    foreign = foreign_type(bytes, std::exchange(told.dtype, byte_elements));
     return TensorView::from_dlpack(told);
   }
 }
@@ -155,14 +45,13 @@ Array& Array::operator=(Array&& other) noexcept {
   pieces_ = other.pieces_;
   type_ = other.type_;
   is_dense_ = other.is_dense_;
-  is_bool_ = other.is_bool_;
+  foreign_ = other.foreign_;
   is_on_host_ = other.is_on_host_;
   // Its shape and strides may point into itself, as those of bytes do.
   buffer_ = other.buffer_;
   if (buffer_.shape == &other.buffer_.len) buffer_.shape = &buffer_.len;
   if (buffer_.strides == &other.buffer_.itemsize) buffer_.strides = &buffer_.itemsize;
   other.buffer_ = {};
-  kind_ = std::move(other.kind_);
   owner_ = std::move(other.owner_);
   dlpack_ = std::exchange(other.dlpack_, nullptr);
   tensor_ = std::move(other.tensor_);
@@ -237,9 +126,8 @@ std::optional<Array> Array::from_buffer(py::handle object, const Wish& wish) {
   if (!element) refuse_elements(object, format);
   array.data_ = buffer.buf;
   array.type_ = element->type;
-  array.is_bool_ = element->is_bool;
   array.pieces_ = element->pieces;
-  array.set_kind(object);
+  array.foreign_ = foreign_type(*element, object, format);
   array.count_ = static_cast<std::size_t>(buffer.len / buffer.itemsize) * element->pieces;
   array.is_dense_ = PyBuffer_IsContiguous(&buffer, 'C') != 0;
   if (!array.is_dense_)
@@ -278,14 +166,16 @@ std::optional<Array> Array::from_dlpack(py::handle object, const Wish& wish) {
   DLDataType& own = told.dtype;
   const std::size_t bytes = own.bits % 8U == 0 ? own.bits / 8U * own.lanes : 0;
   constexpr DLDataType boolean{6, 8, 1};  // kDLBool of later versions
-  array.is_bool_ = !wish.type && own.code == boolean.code && own.bits == boolean.bits &&
-                   own.lanes == boolean.lanes;
-  if (array.is_bool_) own = {kDLUInt, 8, 1};
+  if (!wish.type && own.code == boolean.code && own.bits == boolean.bits &&
+      own.lanes == boolean.lanes) {
+    array.foreign_ = ForeignType::boolean();
+    own = byte_elements;
+  }
   if (wish.type) {
     chosen(wish.type, bytes, {}, wish.use);
-    own = {kDLUInt, 8, 1};  // of any size, as only shape and strides are read
+    own = byte_elements;
   }
-  const TensorView view = exported(told, bytes, wish.use);
+  const TensorView view = exported(told, bytes, wish.use, array.foreign_);
   const DataType type = wish.type.value_or(view.type);
   array.pieces_ = bytes / size_of(type).value();
   Layout layout{.data = view.data,
@@ -328,9 +218,8 @@ std::optional<Array> Array::from_interface(py::handle object, const char* name, 
 
   Array array;
   array.owner_ = py::reinterpret_borrow<py::object>(object);
-  array.is_bool_ = element->is_bool;
   array.pieces_ = element->pieces;
-  array.set_kind(object);
+  array.foreign_ = foreign_type(*element, object, typestr);
   array.set_layout({.data = reinterpret_cast<void*>(data[0].cast<std::uintptr_t>()),
                     .type = element->type,
                     .shape = std::move(shape),
@@ -347,10 +236,8 @@ std::vector<std::int64_t> Array::shape() const {
 }
 
 std::string Array::element_name() const {
-  if (is_bool_) return "bool";
-  if (pieces_ == 1) return std::string{name_of(type_)};
-  const std::string kind = kind_ && !kind_.is_none() ? ", " + std::string{py::str(kind_)} : "";
-  return fmt::format("{} bytes{}", pieces_, kind);
+  if (is_bool()) return "bool";
+  return foreign_.name ? foreign_.name : to_string(type_, foreign_);
 }
 
 TensorView Array::view() const {
@@ -369,31 +256,11 @@ Array Array::packed() const {
   copied.data_ = PyByteArray_AS_STRING(copied.owner_.ptr());
   copied.count_ = count_;
   copied.pieces_ = pieces_;
-  copied.kind_ = kind_;
   copied.type_ = type_;
-  copied.is_bool_ = is_bool_;
+  copied.foreign_ = foreign_;
   copied.tensor_ = TensorView{copied.data_, type_, view().shape};
   copy(*copied.tensor_, view());
   return copied;
-}
-
-DataType element_type_of(py::handle type) {
-  if (PyUnicode_Check(type.ptr()))
-    if (const auto known = data_type_named(type.cast<std::string>())) return *known;
-  py::object dtype;
-  try {
-    dtype = py::module_::import("numpy").attr("dtype")(type);
-  } catch (py::error_already_set&) {
-    std::string names;
-    for (const DataType known : all_data_types()) names += fmt::format(" {}", name_of(known));
-    throw InvalidArgument(fmt::format("there is no element type '{}'; there are{}, and numpy's",
-                                      py::str(type).cast<std::string>(), names));
-  }
-  const auto name = dtype.attr("str").cast<std::string>();
-  check_elements(name, element_bytes(name));
-  const auto known = element_type_of_interface(name);
-  if (!known || known->is_bool) refuse_elements(dtype, name);
-  return known->type;
 }
 
 }  // namespace capstan::python

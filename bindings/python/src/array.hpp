@@ -12,15 +12,12 @@
 
 #include "capstan/foreign_type.hpp"
 #include "capstan/tensor.hpp"
+#include "element_types.hpp"
 #include "layout.hpp"
 
 namespace capstan::python {
 
 namespace py = pybind11;
-
-/// The use that a call makes of elements. Types that Capstan has no arithmetic for can be moved:
-/// they travel as bytes.
-enum class Use { combined, moved };
 
 /// The memory of a Python object while a call uses it: the buffer protocol (numpy, array.array,
 /// memoryview, bytearray), DLPack (PyTorch, JAX, CuPy) or an array interface. Holds the export, so
@@ -45,16 +42,11 @@ class Array {
   /// Elements lie one after another, in C order.
   bool is_dense() const { return is_dense_; }
   /// Elements are Python's or numpy's booleans, held as u8.
-  bool is_bool() const { return is_bool_; }
-  /// The kind of elements that travel as u8, where they are more than numbers of 8 bits.
-  ForeignType foreign() const {
-    if (is_bool_) return ForeignType::boolean();
-    return pieces_ > 1 ? ForeignType::of_bytes(pieces_) : ForeignType{};
-  }
-  /// The element type for texts: "f32", "bool", "6 bytes".
+  bool is_bool() const { return foreign_ == ForeignType::boolean(); }
+  /// The kind of elements that travel as u8, where they are other than numbers of 8 bits.
+  const ForeignType& foreign() const { return foreign_; }
+  /// The element type for texts: "f32", "bool", "datetime64[s]".
   std::string element_name() const;
-  /// The type that numpy gives its elements, where they travel as bytes: numpy.dtype("M8[s]").
-  const py::object& kind() const { return kind_; }
   /// The memory is the processor's.
   bool is_on_host() const { return is_on_host_; }
   /// In elements of the object.
@@ -77,26 +69,18 @@ class Array {
   static std::optional<Array> from_dlpack(py::handle object, const Wish& wish);
   static std::optional<Array> from_interface(py::handle object, const char* name, const Wish& wish);
   void set_layout(Layout layout, const Wish& wish);
-  void set_kind(py::handle object) {
-    if (pieces_ > 1 && py::hasattr(object, "__array_interface__"))
-      kind_ = py::getattr(object, "dtype", py::none());
-  }
   void release() noexcept;
 
   void* data_ = nullptr;
   std::size_t count_ = 0, pieces_ = 1;
   DataType type_ = DataType::u8;
-  bool is_dense_ = true, is_bool_ = false, is_on_host_ = true;
-  Py_buffer buffer_{};  ///< the export; buffer_.obj is null without one
-  py::object kind_;
+  ForeignType foreign_{};
+  bool is_dense_ = true, is_on_host_ = true;
+  Py_buffer buffer_{};                ///< the export; buffer_.obj is null without one
   py::object owner_;                  ///< of memory that no buffer exports
   void* dlpack_ = nullptr;            ///< a DLManagedTensor, which is deleted at the end
   std::optional<TensorView> tensor_;  ///< unless a dense buffer has shape and strides; in pieces
 };
-
-/// From the type's name, "f32", or from whatever numpy.dtype() takes: np.float32, "<f4". Throws
-/// InvalidArgument, and TypeError for types of numpy's that Capstan does not have.
-DataType element_type_of(py::handle type);
 
 /// An array whose elements are of another type than its own: bf16 in an array of uint16.
 struct Typed {

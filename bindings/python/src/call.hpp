@@ -64,9 +64,7 @@ struct Call {
     arrays.push_back(std::move(array));
   }
   static bool alike(const Array& a, const Array& b) {
-    const bool same_kind = !a.kind() || !b.kind() || a.kind().equal(b.kind());
-    return a.type() == b.type() && a.pieces() == b.pieces() && a.is_bool() == b.is_bool() &&
-           same_kind;
+    return a.type() == b.type() && a.foreign() == b.foreign();
   }
 };
 

@@ -100,6 +100,21 @@ Object reduce_everywhere(Endpoint& self, Collective collective, Object array, Re
   return carry_out(self, std::move(call), wait);
 }
 
+/// In place, in an array that is not contiguous. Those of other ranks may be.
+Object in_strides(Endpoint& self, Collective collective, Array array, Object result,
+                  const Reducer& reducer, int root, bool waits) {
+  const TensorRequest request{.collective = collective,
+                              .inputs = {array.view()},
+                              .foreign = array.foreign(),
+                              .reducer = reducer,
+                              .root = root,
+                              .any_shape = true};
+  std::vector<Array> arrays;
+  arrays.push_back(std::move(array));
+  const auto start = [&](Communicator& world) { return world.start(request); };
+  return self.started(start, std::move(arrays), std::move(result), waits);
+}
+
 Object all_reduce(Endpoint& self, const Object& array, const Object& op, const Object& out,
                   Wait wait) {
   Reducer reducer = reducer_of(op);
@@ -107,11 +122,8 @@ Object all_reduce(Endpoint& self, const Object& array, const Object& op, const O
     Array strided = Array::writable(array);
     if (!strided.is_dense()) {
       check_operation(strided, reducer);
-      std::vector<Array> arrays;
-      const TensorView view = strided.view();
-      arrays.push_back(std::move(strided));
-      const auto start = [&](Communicator& world) { return world.start_all_reduce(view, reducer); };
-      return self.started(start, std::move(arrays), array, waits(wait, "all_reduce"));
+      return in_strides(self, Collective::all_reduce, std::move(strided), array, reducer, 0,
+                        waits(wait, "all_reduce"));
     }
   }
   return reduce_everywhere(self, Collective::all_reduce, array, std::move(reducer), out, wait);
@@ -127,13 +139,9 @@ Object exscan(Endpoint& self, const Object& array, const Object& op, const Objec
 
 Object broadcast(Endpoint& self, const Object& array, int root, Wait wait) {
   Array data = Array::writable(array, Use::moved);
-  if (!data.is_dense()) {
-    const TensorView view = data.view();
-    std::vector<Array> arrays;
-    arrays.push_back(std::move(data));
-    const auto start = [&](Communicator& world) { return world.start_broadcast(view, root); };
-    return self.started(start, std::move(arrays), array, waits(wait, "broadcast"));
-  }
+  if (!data.is_dense())
+    return in_strides(self, Collective::broadcast, std::move(data), array, {}, root,
+                      waits(wait, "broadcast"));
   Call call{request_of(Collective::broadcast, {}, root)};
   call.set_in_place(std::move(data), array);
   return carry_out(self, std::move(call), wait);
@@ -255,6 +263,7 @@ Object all_reduce_fused(Endpoint& self, const Object& list, const Object& op, Wa
   TensorRequest request;
   request.reducer = reducer;
   request.foreign = arrays.front().foreign();
+  request.any_shape = true;
   for (const Array& array : arrays) request.inputs.push_back(array.view());
   const auto start = [&](Communicator& world) { return world.start(request); };
   return self.started(start, std::move(arrays), list, waits(wait, "all_reduce_fused"));

@@ -75,15 +75,7 @@ void check_dlpack(py::handle object, const DLTensor& tensor) {
   if (tensor.dtype.code == kDLOpaqueHandle)
     refuse(py::type_error{""}, "has handles, which mean nothing to another rank: pass values");
   if (tensor.ndim < 0) refuse(py::buffer_error{""}, "has a number of dimensions below 0");
-  switch (static_cast<DeviceType>(tensor.device.device_type)) {
-    case DeviceType::cpu:
-    case DeviceType::cuda:
-    case DeviceType::cuda_host:
-    case DeviceType::rocm:
-    case DeviceType::rocm_host:
-    case DeviceType::cuda_managed:
-      return;
-  }
+  if (is_known(static_cast<DeviceType>(tensor.device.device_type))) return;
   refuse(
       py::buffer_error{""},
       fmt::format("is on a device of DLPack's type {}, whose memory Capstan cannot read: copy it "

@@ -132,6 +132,7 @@ void Group::all_reduce_fused(Handle& handle, const TensorList& tensors, const c1
   TensorRequest request;
   request.reducer = reducer_of(op, tensors.front().scalar_type());
   request.foreign = memory_to_reduce(tensors.front()).foreign;
+  request.any_shape = true;
   for (const at::Tensor& tensor : tensors)
     request.inputs.emplace_back(tensor.data_ptr(), memory_to_reduce(tensor).type,
                                 std::vector<std::int64_t>{tensor.numel()});

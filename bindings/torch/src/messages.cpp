@@ -9,6 +9,7 @@
 
 #include "errors.hpp"
 #include "group.hpp"
+#include "signals.hpp"
 
 namespace capstan::pytorch {
 
@@ -84,6 +85,20 @@ void Group::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_for_
   translating([&] { rank_ == 0 ? wait_for_ranks(limit, wait_for_all) : report_to_first(limit); });
 }
 
+namespace {
+
+/// A receive whose memory is the caller's, also where Ctrl-C ends the wait.
+bool arrives_before(const capstan::Work& receive, Deadline deadline) {
+  try {
+    return ends_before(receive, deadline);
+  } catch (const py::error_already_set&) {
+    receive.withdraw();
+    throw;
+  }
+}
+
+}  // namespace
+
 void Group::wait_for_ranks(std::chrono::milliseconds limit, bool wait_for_all) {
   const auto deadline = Deadline::in(limit);
   const auto comm = communicator();
@@ -92,7 +107,7 @@ void Group::wait_for_ranks(std::chrono::milliseconds limit, bool wait_for_all) {
   try {
     for (int rank = 1; rank < size_ && (wait_for_all || missing.empty()); ++rank) {
       const capstan::Work arrival = comm->start_receive(ready, rank, arrival_tag);
-      if (arrival.wait_until(deadline)) continue;
+      if (arrives_before(arrival, deadline)) continue;
       arrival.withdraw();
       missing.push_back(rank);
     }
@@ -113,7 +128,7 @@ void Group::report_to_first(std::chrono::milliseconds limit) {
   std::array<std::uint8_t, 1> verdict{1};
   comm->send(verdict, 0, arrival_tag);
   const capstan::Work answer = comm->start_receive(verdict, 0, verdict_tag);
-  if (!answer.wait_until(deadline)) {
+  if (!arrives_before(answer, deadline)) {
     answer.withdraw();
     throw TimedOut(
         fmt::format("monitored_barrier: rank 0 has not entered it within {}, or waits for "

@@ -28,9 +28,14 @@ c10::intrusive_ptr<Base> create(const c10::intrusive_ptr<c10d::Store>& store, in
     if (reconfigures) return c10::make_intrusive<Group>(rank, size, timeout);
     Settings settings = settings_of(timeout);
     if (!reproducible.empty()) settings.set("reproducible", reproducible);
-    const auto members = owned(
-        Communicator::join(std::make_shared<StoreAdapter>(store), rank, size, settings, prefix));
-    return c10::make_intrusive<Group>(members, timeout);
+    const auto meeting = std::make_shared<StoreAdapter>(store);
+    try {
+      const auto members = owned(Communicator::join(meeting, rank, size, settings, prefix));
+      return c10::make_intrusive<Group>(members, timeout);
+    } catch (...) {
+      if (meeting->interruption()) std::rethrow_exception(meeting->interruption());
+      throw;
+    }
   });
 }
 

@@ -7,9 +7,11 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <memory>
 
 #include "errors.hpp"
 #include "group.hpp"
+#include "signals.hpp"
 
 namespace capstan::pytorch {
 
@@ -72,6 +74,28 @@ struct Gather {
   }
 };
 
+std::vector<Shape> shapes_of_all(Communicator& communicator, const Shape& own) {
+  struct Exchange {
+    Shape own;
+    std::vector<Shape> all;
+  };
+  const auto exchange = std::make_shared<Exchange>(
+      own, std::vector<Shape>(static_cast<std::size_t>(communicator.size())));
+  translating([&] {
+    Request request;
+    request.collective = Collective::all_gather;
+    request.type = DataType::i64;
+    request.input = exchange->own.data();
+    request.input_count = Elements{own.size()};
+    request.output = exchange->all.data();
+    request.output_count = Elements{own.size() * exchange->all.size()};
+    const capstan::Work work = communicator.start(request);
+    work.on_complete([exchange](const capstan::Work&) {});  // keeps it, if Ctrl-C ends the wait
+    ends_before(work, Deadline::never());
+  });
+  return exchange->all;
+}
+
 at::Tensor sum_of(const std::vector<Shape>& shapes, const at::Tensor& indices,
                   const at::Tensor& values, const at::Tensor& like) {
   std::vector<at::Tensor> places;
@@ -95,18 +119,7 @@ void Group::start_sparse_all_reduce(Handle& handle, const at::Tensor& tensor,
   check_sparse(tensor, op);
   const at::NoGradGuard no_gradients;
   const at::Tensor own = tensor.coalesce();
-  std::vector<Shape> shapes(static_cast<std::size_t>(size_));
-  translating([&] {
-    Request request;
-    const Shape shape = shape_of(own);
-    request.collective = Collective::all_gather;
-    request.type = DataType::i64;
-    request.input = shape.data();
-    request.input_count = Elements{shape.size()};
-    request.output = shapes.data();
-    request.output_count = Elements{shape.size() * shapes.size()};
-    communicator()->run(request);
-  });
+  const std::vector<Shape> shapes = shapes_of_all(*communicator(), shape_of(own));
   check_same_shapes(shapes);
 
   std::vector<std::int64_t> places, values;

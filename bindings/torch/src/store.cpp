@@ -4,22 +4,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "capstan/error.hpp"
+#include "signals.hpp"
 
 namespace capstan::pytorch {
 
-namespace {
-
-/// For Store::wait: 0 means for ever there.
-std::chrono::milliseconds time_left(Deadline deadline) {
-  constexpr std::chrono::milliseconds shortest{1}, longest{std::chrono::hours{24}};
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(
-      std::min<Deadline::Clock::duration>(deadline.remaining(), longest));
-  return std::max(left, shortest);
-}
-
-}  // namespace
+using namespace std::chrono_literals;
 
 // Adding makes the file of a FileStore, in which check() cannot look before.
 StoreAdapter::StoreAdapter(c10::intrusive_ptr<c10d::Store> store) : store_(std::move(store)) {
@@ -31,14 +24,22 @@ void StoreAdapter::put(std::string_view key, std::span<const std::byte> value) {
   store_->set(std::string(key), std::vector<std::uint8_t>(first, first + value.size()));
 }
 
+/// The store's own wait knows no signals, and stores of older versions are broken by one that is
+/// cut short.
 std::vector<std::byte> StoreAdapter::get(std::string_view key, Deadline deadline) {
   const std::string name(key);
-  try {
-    store_->wait({name}, time_left(deadline));
-  } catch (const std::exception&) {
-    if (!deadline.expired()) throw;
-    throw TimedOut(fmt::format("no rank has put \"{}\" into PyTorch's store within {}", name,
-                               deadline.budget()));
+  constexpr auto shortest = 1ms, longest = between_looks;
+  for (auto pause = shortest; !store_->check({name}); pause = std::min(2 * pause, longest)) {
+    if (deadline.expired())
+      throw TimedOut(fmt::format("no rank has put \"{}\" into PyTorch's store within {}", name,
+                                 deadline.budget()));
+    std::this_thread::sleep_for(std::min<Deadline::Clock::duration>(pause, deadline.remaining()));
+    try {
+      look_for_signals();
+    } catch (...) {
+      interruption_ = std::current_exception();
+      throw;
+    }
   }
   return read(name);
 }

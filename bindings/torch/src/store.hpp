@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <exception>
+
 #include "capstan/store.hpp"
 #include "versions.hpp"
 
@@ -15,10 +17,14 @@ class StoreAdapter final : public Store {
   std::vector<std::byte> get(std::string_view key, Deadline deadline) override;
   std::optional<std::vector<std::byte>> try_get(std::string_view key) override;
 
+  /// The exception of a handler of signals that has ended a wait in get(); null: none.
+  const std::exception_ptr& interruption() const { return interruption_; }
+
  private:
   std::vector<std::byte> read(const std::string& key);
 
   c10::intrusive_ptr<c10d::Store> store_;
+  std::exception_ptr interruption_;
 };
 
 }  // namespace capstan::pytorch

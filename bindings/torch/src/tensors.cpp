@@ -114,7 +114,7 @@ Memory memory_to_move(const at::Tensor& tensor) {
     return {*type, tensor.data_ptr(), Elements{static_cast<std::uint64_t>(tensor.numel())},
             is_bool ? ForeignType::boolean() : ForeignType{}};
   return {DataType::u8, tensor.data_ptr(), Elements{tensor.nbytes()},
-          ForeignType::of_bytes(tensor.element_size())};
+          ForeignType::named(tensor.element_size(), c10::toString(tensor.scalar_type()))};
 }
 
 Memory memory_to_reduce(const at::Tensor& tensor) {

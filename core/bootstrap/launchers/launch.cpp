@@ -12,6 +12,7 @@
 #include "capstan/error.hpp"
 #include "core/bootstrap/launchers/half_known.hpp"
 #include "core/bootstrap/launchers/job_identity.hpp"
+#include "core/bootstrap/launchers/launch_names.hpp"
 #include "core/bootstrap/launchers/pmi.hpp"
 #include "core/platform/net/ip_address.hpp"
 
@@ -59,22 +60,6 @@ class Variables {
   const Environment& environment_;
 };
 
-/// The names under which a launcher passes the four numbers.
-struct Names {
-  const char* launcher;
-  const char* rank;
-  const char* size;
-  const char* local_rank;
-  const char* local_size;
-};
-
-constexpr Names capstan_names{"capstan run", "CAPSTAN_RANK", "CAPSTAN_SIZE", "CAPSTAN_LOCAL_RANK",
-                              "CAPSTAN_LOCAL_SIZE"};
-constexpr Names open_mpi_names{"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-                               "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"};
-constexpr Names mpich_names{"MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"};
-constexpr Names torchrun_names{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
-
 [[noreturn]] void contradiction(const std::string& larger, int a, const std::string& smaller, int b,
                                 const std::string& launcher) {
   throw InvalidArgument(fmt::format(
@@ -82,7 +67,7 @@ constexpr Names torchrun_names{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "
       a, smaller, b, launcher));
 }
 
-void check(const Launch& launch, const Names& names) {
+void check(const Launch& launch, const LaunchNames& names) {
   if (launch.size < 1) {
     throw InvalidArgument(
         fmt::format("{} is {}: a job has at least one rank", names.size, launch.size));
@@ -104,7 +89,7 @@ void check(const Launch& launch, const Names& names) {
   }
 }
 
-Launch read(const Variables& variables, const Names& names) {
+Launch read(const Variables& variables, const LaunchNames& names) {
   Launch launch;
   launch.launcher = names.launcher;
   launch.rank = variables.count(names.rank, names.launcher);
@@ -179,11 +164,15 @@ std::optional<Launch> from_open_mpi(const Variables& variables) {
   return launch;
 }
 
+/// Whether PMI_RANK and PMI_SIZE are of a task of srun's.
+bool is_served_by_srun(const Variables& variables) {
+  return variables.has("SLURM_STEP_ID") && variables.has("SLURM_PROCID") &&
+         !variables.has(mpich_names.local_rank);
+}
+
 std::optional<Launch> from_mpich(const Variables& variables) {
   if (!variables.has(mpich_names.rank) && !variables.has(mpich_names.size)) return std::nullopt;
-  const bool by_srun = variables.has("SLURM_STEP_ID") && variables.has("SLURM_PROCID") &&
-                       !variables.has(mpich_names.local_rank);
-  if (by_srun) return std::nullopt;
+  if (is_served_by_srun(variables)) return std::nullopt;
   Launch launch = read(variables, mpich_names);
   // The process that starts the ranks differs between hosts.
   const auto store = variables.text("CAPSTAN_STORE");
@@ -279,8 +268,8 @@ std::optional<Launch> from_slurm(const Variables& variables) {
   if (!variables.has("SLURM_STEP_ID") || !variables.has("SLURM_PROCID")) return std::nullopt;
   // The step may be smaller than the job that SLURM_NTASKS can describe.
   const bool step = variables.has("SLURM_STEP_NUM_TASKS");
-  const Names names{"Slurm", "SLURM_PROCID", step ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS",
-                    "SLURM_LOCALID", "the number of tasks on this node"};
+  const LaunchNames names{"Slurm", "SLURM_PROCID", step ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS",
+                          "SLURM_LOCALID", "the number of tasks on this node"};
   Launch launch = read(variables, names);
   if (const auto tasks = variables.text("SLURM_STEP_TASKS_PER_NODE")) {
     const int node = variables.count_if_set("SLURM_NODEID", "Slurm");
@@ -321,17 +310,26 @@ Launch innermost(const std::vector<Launch>& launches) {
   return first;
 }
 
-/// Refuses torch's variables that name another place among several ranks: nothing tells whether
-/// they are of a program that this rank has started, or of one that started the launcher.
+/// Refuses variables of another launcher that name another place among several ranks: nothing tells
+/// whether they are of a program that this rank has started, or of one that started the launcher.
+/// Slurm's do not count, nor those by which srun serves PMI: its step may have started mpirun.
 void require_same_place(const Launch& launch, const Variables& variables) {
   if (launch.launcher == torchrun_names.launcher) return;
-  const auto rank = parse_count(variables.text(torchrun_names.rank).value_or(""));
-  const auto size = parse_count(variables.text(torchrun_names.size).value_or(""));
-  if (!rank || !size || *size <= 1 || (*rank == launch.rank && *size == launch.size)) return;
-  throw InvalidArgument(fmt::format(
-      "{} has started this process as rank {} of {}, and RANK and WORLD_SIZE say rank {} of {}: "
-      "unset the variables of the one that does not count",
-      launch.launcher, launch.rank, launch.size, *rank, *size));
+  const bool by_srun = is_served_by_srun(variables);
+  const LaunchNames* own = nullptr;
+  for (const LaunchNames* const names : placing) {
+    if (names->launcher == launch.launcher) own = names;
+    if (names->launcher == launch.launcher || (by_srun && names == &mpich_names)) continue;
+    const auto rank = parse_count(variables.text(names->rank).value_or(""));
+    const auto size = parse_count(variables.text(names->size).value_or(""));
+    if (!rank || !size || *size <= 1 || (*rank == launch.rank && *size == launch.size)) continue;
+    throw InvalidArgument(fmt::format(
+        "{} has started this process as rank {} of {}{}, and {} and {} say rank {} of {}: unset "
+        "the variables of the one that does not count",
+        launch.launcher, launch.rank, launch.size,
+        own ? fmt::format(" ({}, {})", own->rank, own->size) : "", names->rank, names->size, *rank,
+        *size));
+  }
 }
 
 std::optional<std::string> variable(const char* name) {

@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "capstan/error.hpp"
-#include "core/platform/net/log.hpp"
 
 namespace capstan {
 namespace {
@@ -241,7 +240,7 @@ std::vector<std::byte> StoreClient::get(std::string_view key, Deadline deadline)
     throw TimedOut(
         fmt::format("{}{}: nobody put this key within {}; {}: see whether those ranks "
                     "started, crashed or hang{}",
-                    self(), call, deadline.budget(), printable_lines(failure->text), caution()));
+                    self(), call, deadline.budget(), failure->text, caution()));
   }
   failed(call, fmt::format("{} is leaving, so that nobody will put this key; {}",
                            settings_.served_by, failure->text));
@@ -315,8 +314,7 @@ void StoreClient::failed(const std::string& call, const std::string& what, Error
 }
 
 std::string StoreClient::failure_text(const std::string& call, const std::string& what) const {
-  return fmt::format("{}{} at store {}: {}", self(), call, to_string(settings_.endpoint),
-                     printable_lines(what));  // a stranger may answer at the address
+  return fmt::format("{}{} at store {}: {}", self(), call, to_string(settings_.endpoint), what);
 }
 
 void StoreClient::unexpected(const std::string& call) {

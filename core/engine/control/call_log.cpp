@@ -7,7 +7,6 @@
 #include <atomic>
 
 #include "capstan/error.hpp"
-#include "core/platform/net/log.hpp"
 
 namespace capstan {
 
@@ -23,13 +22,6 @@ CallMark mark_in(const CallRecord& record) {
 /// The key of a call's details, from its mark; never 0.
 std::uint64_t key_of(const CallMark& mark) {
   return extend(mark.count, mark.root) | 1;
-}
-
-const CallNote* find_note(const Control& control, std::uint64_t key) {
-  const auto found = std::ranges::find_if(control.notes, [&](const CallNote& note) {
-    return note.key.load(std::memory_order_acquire) == key;
-  });
-  return found == std::end(control.notes) ? nullptr : found;
 }
 
 /// Whether all words are of the same call: the next call may be overwriting the record, or only a
@@ -53,7 +45,6 @@ CallLog::CallLog(Peers& peers)
       segment_(peers.own_segment()),
       checked_(peers.count()),
       shown_(peers.count()),
-      shown_note_(peers.count()),
       shown_all_(peers.count()) {}
 
 /// Runs before the call is published, so that a peer that sees the call also sees its buffers.
@@ -91,30 +82,13 @@ bool CallLog::compare_one(Rank peer, std::uint64_t call) const {
 }
 
 void CallLog::note(const Call& call, const CallMark& mark) {
-  if (!has_details(mark)) return;
-  Control& control = peers_.own_control();
-  if (find_note(control, key_of(mark))) return;
-  CallNote& note = control.notes[next_note_++ % Control::note_count];
-  note.key.store(0, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_release);  // a reader that sees a new word sees this 0
-  const std::string name = call.user ? call.user->name : "";
-  note.name[name.copy(note.name, CallNote::name_room - 1)] = '\0';
-  note.counts = call.shape.counts.size();
-  const std::size_t room = std::min(call.shape.counts.size(), CallNote::count_room);
-  for (std::size_t i = 0; i < room; ++i) note.count[i] = call.shape.counts[i].value();
-  note.key.store(key_of(mark), std::memory_order_release);
+  if (has_details(mark))
+    peers_.notes().keep(peers_.own_control(), key_of(mark), name_in(call), call.shape.counts);
 }
 
 CallDetails CallLog::details_of(const Control& control, const CallMark& mark) const {
-  const CallNote* const note = has_details(mark) ? find_note(control, key_of(mark)) : nullptr;
-  if (!note) return {};
-  const char* const end = std::find(note->name, note->name + CallNote::name_room, '\0');
-  const std::size_t room = std::min<std::size_t>(note->counts, CallNote::count_room);
-  CallDetails details{.operation = printable({note->name, end}),
-                      .counts = {note->count, note->count + room}};
-  std::atomic_thread_fence(std::memory_order_acquire);
-  const bool is_whole = note->key.load(std::memory_order_relaxed) == key_of(mark);
-  return is_whole ? details : CallDetails{};
+  if (!has_details(mark)) return {};
+  return Notes::find(control, key_of(mark)).value_or(CallDetails{});
 }
 
 /// " (the count of rank 2 is 3 on rank 0 and 4 on rank 1)", where counts are what differs.
@@ -128,16 +102,9 @@ std::string CallLog::first_difference(Rank peer, const CallMark& own,
                      at - mine.begin(), *at, peers_.self().value(), *other, peer.value());
 }
 
-/// Sends the note of a call to a peer on another host, in pieces that are copied at once.
 void CallLog::show_note(Rank peer, const CallRecord& of) {
   const CallMark mark = mark_in(of);
-  if (!has_details(mark) || shown_note_[peer] == key_of(mark)) return;
-  const CallNote* const note = find_note(peers_.own_control(), key_of(mark));
-  if (!note) return;
-  shown_note_[peer] = key_of(mark);
-  constexpr std::size_t piece = Transport::snapshot.value();
-  for (std::size_t at = sizeof *note; at > 0; at -= piece)  // the key goes last
-    peers_.show(peer, reinterpret_cast<const std::byte*>(note) + at - piece, piece);
+  if (has_details(mark)) peers_.notes().show(peers_, peer, key_of(mark));
 }
 
 void CallLog::compare(Rank peer, std::uint64_t call) {

@@ -140,10 +140,8 @@ class CallLog {
   Peers& peers_;
   std::byte* const segment_;
   std::uint64_t call_ = 0, history_ = 0;
-  ByRank<std::uint64_t> checked_;     // the last call up to which a peer has been compared
-  ByRank<std::uint64_t> shown_;       // the last call whose record a peer has been sent
-  ByRank<std::uint64_t> shown_note_;  // the key of the last note that a peer has been sent
-  std::size_t next_note_ = 0;
+  ByRank<std::uint64_t> checked_;    // the last call up to which a peer has been compared
+  ByRank<std::uint64_t> shown_;      // the last call whose record a peer has been sent
   ByRank<std::uint64_t> shown_all_;  // the last call up to which a peer has been sent all records
 };
 

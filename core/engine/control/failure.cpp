@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <span>
 
-#include "core/platform/net/log.hpp"
-
 namespace capstan {
 
 void Failure::raise() const {
@@ -57,7 +55,7 @@ std::optional<Failure> read(const AbortRecord& record, int ranks) {
   const std::uint32_t kind = record.kind.load(std::memory_order_acquire);
   if (kind == 0) return std::nullopt;
   const char* end = std::find(record.text, record.text + AbortRecord::text_bytes, '\0');
-  Failure failure{Failure::Kind::aborted, Rank{record.lost}, printable_lines({record.text, end})};
+  Failure failure{Failure::Kind::aborted, Rank{record.lost}, {record.text, end}};
   const bool is_rank = failure.lost.value() >= 0 && failure.lost.value() < ranks;
   if (kind <= static_cast<std::uint32_t>(Failure::Kind::aborted) && is_rank)
     failure.kind = static_cast<Failure::Kind>(kind);

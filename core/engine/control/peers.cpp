@@ -13,7 +13,8 @@ Peers::Peers(Transport& transport, Transport& bell, const shared::SharedMemory& 
       memory_(memory),
       world_ranks_(world_ranks),
       self_(self),
-      segment_(transport.segment().data()) {
+      segment_(transport.segment().data()),
+      notes_(static_cast<int>(world_ranks.size())) {
   for (std::int32_t rank = 0; rank < world_ranks_.size(); ++rank) {
     const Rank peer{rank};
     bells_.push_back(&bell.link(Rank{world_ranks_[peer]}));

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "capstan/by_rank.hpp"
+#include "core/engine/control/notes.hpp"
 #include "core/engine/control/segment.hpp"
 #include "core/engine/control/shared_memory.hpp"
 #include "transports/transport.hpp"
@@ -34,6 +35,7 @@ class Peers {
     const Link& to = link(peer);
     return to.writable_alias ? to.writable_alias : to.segment;
   }
+  Notes& notes() { return notes_; }
   Control& own_control() { return control_of(segment_); }
   const Control& control(Rank peer) const { return control_of(segment(peer)); }
 
@@ -120,6 +122,7 @@ class Peers {
   ByRank<const Link*> bells_;              // in the world
   std::vector<const Link*> mapped_bells_;  // of peers whose segments are mapped
   std::vector<Rank> others_, posted_, mapped_;
+  Notes notes_;
 };
 
 }  // namespace capstan

@@ -8,8 +8,8 @@
 #include <charconv>
 #include <fstream>
 
+#include "core/base/printable.hpp"
 #include "core/platform/net/host_identity.hpp"
-#include "core/platform/net/log.hpp"
 
 namespace capstan {
 namespace {

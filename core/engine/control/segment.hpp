@@ -60,8 +60,9 @@ struct alignas(64) WaitRecord {
 };
 static_assert(sizeof(WaitRecord) == 128);
 
-/// The details of a call of which a CallRecord has only a digest: the name of a user's operation,
-/// or the first of several counts. Written when the first call of a kind is prepared, for errors.
+/// The details of a call of which a CallRecord has only a digest: the name of a user's operation or
+/// of a foreign type, or the first of several counts. Written when the first call of a kind is
+/// prepared, for errors.
 struct alignas(64) CallNote {
   static constexpr std::size_t count_room = 24, name_room = 48;
 

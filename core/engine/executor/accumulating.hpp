@@ -16,4 +16,16 @@ class Accumulating {
   }
 };
 
+/// As long as one lives, this thread runs callbacks, perhaps amid a call.
+class CallingBack {
+ public:
+  CallingBack() { ++depth(); }
+  CallingBack(const CallingBack&) = delete;
+  ~CallingBack() { --depth(); }
+  static int& depth() {
+    thread_local int depth = 0;
+    return depth;
+  }
+};
+
 }  // namespace capstan

@@ -14,9 +14,38 @@
 
 namespace capstan {
 
+/// The type of a message's elements.
+struct MessageType {
+  /// 1 + DataType; or, of foreign ones, which are u8, 128 + their code; 0: none is known.
+  std::uint8_t number = 0;
+  std::uint16_t named = 0;  ///< a digest of the name of foreign ones; 0: they have none
+
+  static constexpr std::uint8_t foreign = 128;
+  static constexpr MessageType of(std::optional<DataType> type, ForeignType other) {
+    if (!type) return {};
+    if (other.code == 0) return {static_cast<std::uint8_t>(1 + static_cast<int>(*type))};
+    const auto digest = static_cast<std::uint16_t>(other.kind ^ other.kind >> 16U);
+    return {static_cast<std::uint8_t>(foreign + other.code),
+            static_cast<std::uint16_t>(other.kind != 0 && digest == 0 ? 1 : digest)};
+  }
+  bool operator==(const MessageType&) const = default;
+  bool is_valid() const { return number <= all_data_types().size() || number > foreign; }
+  std::optional<DataType> type() const {
+    if (number == 0) return std::nullopt;
+    return number > foreign ? DataType::u8 : static_cast<DataType>(number - 1);
+  }
+  /// `elements` is the name of foreign ones, where it is known.
+  std::string name(const char* elements = nullptr) const {
+    const auto code = static_cast<std::uint8_t>(number > foreign ? number - foreign : 0);
+    return number == 0 ? "any type" : to_string(*type(), {code, named, elements});
+  }
+  /// The key of the name's note; not 0.
+  std::uint64_t note() const { return std::uint64_t{number} << 16U | named; }
+};
+
 /// The header of each frame between two ranks; for some kinds a payload follows.
 struct MessageFrame {
-  enum class Kind : std::uint16_t {
+  enum class Kind : std::uint8_t {
     eager,         ///< a whole message
     offer,         ///< a message that stays in the sender's buffer until the receiver reads it
     acknowledged,  ///< to the sender of an offer: the message has been read, or is dropped
@@ -28,7 +57,8 @@ struct MessageFrame {
   };
 
   Kind kind = Kind::eager;
-  std::uint16_t type = 0;  ///< see MessageType
+  std::uint8_t type_number = 0;  ///< see MessageType
+  std::uint16_t type_named = 0;
   std::int32_t tag = 0;
   std::uint64_t size = 0;     ///< of the message
   std::uint32_t payload = 0;  ///< bytes that follow the header
@@ -43,32 +73,10 @@ struct MessageFrame {
   /// holds it (shared::AllocationId); elsewhere, ExposedMemory::key(). 0: by neither. If a time is
   /// wanted or told: the message's MessageWay.
   std::uint64_t memory = 0;
+
+  MessageType type() const { return {type_number, type_named}; }
 };
 static_assert(sizeof(MessageFrame) == 48);
-
-/// The type of a message's elements in its frame, which is `number`: 1 + DataType; or, of foreign
-/// ones, which are u8, 128 + their code; 0: none is known.
-struct MessageType {
-  std::uint16_t number = 0;
-
-  static constexpr std::uint16_t foreign = 128;
-  static constexpr MessageType of(std::optional<DataType> type, ForeignType other) {
-    if (!type) return {};
-    return {static_cast<std::uint16_t>(other.code != 0 ? foreign + other.code
-                                                       : 1 + static_cast<int>(*type))};
-  }
-  bool is_valid() const {
-    return number <= all_data_types().size() || (number > foreign && number < 2 * foreign);
-  }
-  std::optional<DataType> type() const {
-    if (number == 0) return std::nullopt;
-    return number > foreign ? DataType::u8 : static_cast<DataType>(number - 1);
-  }
-  std::string name() const {
-    const auto code = static_cast<std::uint8_t>(number > foreign ? number - foreign : 0);
-    return number == 0 ? "any type" : to_string(*type(), {code});
-  }
-};
 
 /// Refuses a frame of a peer that no peer sends. `ring` are the bytes of its ring.
 void check(const MessageFrame& frame, const Foreign& peer, std::uint64_t ring);

@@ -18,10 +18,6 @@ std::exception_ptr error_of(fmt::format_string<Args...> text, Args&&... args) {
   return std::make_exception_ptr(Error(fmt::format(text, std::forward<Args>(args)...)));
 }
 
-MessageType type_of(const Messages::MessageTransfer& transfer) {
-  return MessageType::of(transfer.type, transfer.foreign);
-}
-
 }  // namespace
 
 Messages::Messages(Peers& peers, Bytes offset, const Options& options)
@@ -171,11 +167,15 @@ void Messages::accept(const TransferPointer& transfer, Rank source, const Messag
 /// The error of a message that does not fit a receive; null if it does.
 std::exception_ptr Messages::misfit(const MessageTransfer& transfer, Rank source,
                                     const MessageFrame& frame) const {
-  const MessageType expected = type_of(transfer), sent{frame.type};
-  if (expected.type() && sent.type() && expected.number != sent.number)
+  const MessageType expected = MessageType::of(transfer.type, transfer.foreign), sent = frame.type();
+  if (expected.type() && sent.type() && expected != sent) {
+    const auto& sender = source == self_ ? peers_.own_control() : peers_.control(source);
+    const auto note = Notes::find(sender, sent.note());
     return error_of<Mismatch>(
         "rank {} receives {} from rank {} with tag {}, which sends {}: both must use one type",
-        self_.value(), expected.name(), source.value(), frame.tag, sent.name());
+        self_.value(), to_string(*transfer.type, transfer.foreign), source.value(), frame.tag,
+        sent.name(note ? note->name.c_str() : nullptr));
+  }
   if (transfer.allocate) return nullptr;
   const bool shaped = transfer.shape != 0;
   if (shaped && frame.shape != 0 ? frame.shape != transfer.shape
@@ -197,7 +197,7 @@ std::exception_ptr Messages::misfit(const MessageTransfer& transfer, Rank source
 std::exception_ptr Messages::make_room(MessageTransfer& transfer, const MessageFrame& frame) {
   if (!transfer.allocate) return nullptr;
   try {
-    transfer.data = transfer.allocate(MessageType{frame.type}.type(), frame.size);
+    transfer.data = transfer.allocate(frame.type().type(), frame.size);
     transfer.size = frame.size;
     return nullptr;
   } catch (const Error&) {

@@ -234,7 +234,8 @@ class Messages {
   void end_hardware_access(MessageTransfer& transfer, bool failed);
   static void to_host(MessageTransfer& transfer);
   static Time::duration waited(Time& since, Time now);
-  void send_to_self(const TransferPointer& transfer);
+  void send_to_self(const TransferPointer& transfer, MessageFrame& frame);
+  void note_elements(const MessageTransfer& transfer, const MessageType& type);
   void offer(const TransferPointer& transfer, MessageFrame& frame);
   void end_offer(Rank peer, std::uint64_t id);
   bool acknowledge(const Incoming& incoming);

@@ -16,7 +16,9 @@ namespace capstan {
 namespace {
 
 MessageFrame frame_of(const Messages::MessageTransfer& transfer) {
-  return {.type = MessageType::of(transfer.type, transfer.foreign).number,
+  const MessageType type = MessageType::of(transfer.type, transfer.foreign);
+  return {.type_number = type.number,
+          .type_named = type.named,
           .tag = transfer.tag,
           .size = transfer.size,
           .shape = transfer.shape};
@@ -31,12 +33,20 @@ std::uint64_t nanoseconds_now() {
 
 }  // namespace
 
+/// Keeps the name of a message's elements for a receiver that expects others.
+void Messages::note_elements(const MessageTransfer& transfer, const MessageType& type) {
+  peers_.notes().keep(peers_.own_control(), type.note(), transfer.foreign.name);
+  if (const Rank peer{transfer.peer}; peer != self_) peers_.notes().show(peers_, peer, type.note());
+}
+
 void Messages::send(TransferPointer transfer) {
   transfer->sends = true;
   ++pending_;
   const Rank peer{transfer->peer};
-  if (peer == self_) return send_to_self(transfer);
   MessageFrame frame = frame_of(*transfer);
+  if (transfer->foreign.name) [[unlikely]]
+    note_elements(*transfer, frame.type());
+  if (peer == self_) return send_to_self(transfer, frame);
   const std::uint64_t size = transfer->size;
   const bool eager = size <= options_.eager.value(), in_pieces = travels_in_pieces(peer, size);
   if (eager) to_host(*transfer);
@@ -135,8 +145,7 @@ bool Messages::send_at_once(Rank peer, const MessageFrame& frame, const Transfer
 }
 
 /// A message to this rank itself is copied whatever its length, if it can be stored.
-void Messages::send_to_self(const TransferPointer& transfer) {
-  MessageFrame frame = frame_of(*transfer);
+void Messages::send_to_self(const TransferPointer& transfer, MessageFrame& frame) {
   to_host(*transfer);
   if (first_posted(self_, frame.tag) == posted_.end() &&
       !credits_.has_room(self_, stored_bytes(frame.size))) {

@@ -49,7 +49,7 @@ void check(const MessageFrame& frame, const Foreign& peer, std::uint64_t ring) {
   using Kind = MessageFrame::Kind;
   const Kind kind =
       peer.enumerator("the kind of a message", static_cast<std::uint64_t>(frame.kind), Kind::timed);
-  peer.require(MessageType{frame.type}.is_valid(), "the type of a message", frame.type);
+  peer.require(frame.type().is_valid(), "the type of a message", frame.type_number);
   peer.require(frame.tag >= 0, "the tag of a message", static_cast<std::uint64_t>(frame.tag));
   peer.at_most("the length of a message's frame", frame.payload, ring);
   const bool fits = kind == Kind::eager   ? frame.payload == frame.size

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "capstan/error.hpp"
+#include "core/engine/executor/accumulating.hpp"
 #include "core/engine/run/engine.hpp"
 #include "core/engine/run/progress_turn.hpp"
 #include "core/platform/net/limits.hpp"
@@ -185,6 +186,7 @@ void Progress::announce(Turn* turn) {
     const auto callbacks = ended->operation->settle(ended->error, ended->message);
     if (callbacks.empty()) continue;
     const Turn::Away away{turn};
+    const CallingBack amid_a_call;
     for (const auto& callback : callbacks) callback(*ended->operation);
     if (is_inherited()) return;  // a callback has forked: the parent continues
   }

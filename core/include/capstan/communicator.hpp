@@ -358,8 +358,12 @@ class Communicator : public AllCollectives<Communicator> {
   /// Ends an Impl; in a forked child, only drops it.
   struct Dispose {
     void operator()(Impl* impl) const noexcept;
+    static void drop(Impl* impl, int thread) noexcept;
+    static void destroy_dropped() noexcept;
+    static std::atomic<Impl*>& dropped();
   };
   explicit Communicator(std::unique_ptr<Impl> impl);
+  static Communicator begun(Communicator world);
   const Settings& settings() const;
   /// Whether a network card may move a message on a device itself.
   bool may_stay_on_device(const Message& message) const;

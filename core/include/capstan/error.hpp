@@ -17,11 +17,11 @@
 namespace CAPSTAN_EXPORT capstan {
 
 /// Base of every error that Capstan reports. `what()` says what happened, on which rank, in which
-/// call, and what to do about it.
+/// call, and what to do about it. It is safe to print, whoever the words in it are of: control
+/// characters, and bytes that are no UTF-8, are in it as \x1b.
 class Error : public std::runtime_error {
  public:
-  explicit Error(const std::string& message, ErrorCode code = ErrorCode::internal)
-      : std::runtime_error(message), code_(code) {}
+  explicit Error(const std::string& message, ErrorCode code = ErrorCode::internal);
 
   /// The kind of error as a number that never changes.
   ErrorCode code() const { return code_; }
@@ -138,10 +138,7 @@ class Cancelled : public Error {
 class DeadlineExceeded : public Error {
  public:
   explicit DeadlineExceeded(const std::string& message, std::chrono::nanoseconds budget = {},
-                            std::vector<std::string> pending = {})
-      : Error(message, ErrorCode::deadline_exceeded),
-        budget_(budget),
-        pending_(std::move(pending)) {}
+                            const std::vector<std::string>& pending = {});
 
   /// The time limit.
   std::chrono::nanoseconds budget() const { return budget_; }

@@ -23,6 +23,9 @@ enum class DeviceType : std::int32_t {
   cuda_managed = 13
 };
 
+/// Whether the number, which may come from another library, is one of a DeviceType.
+bool is_known(DeviceType type);
+
 struct Device {
   DeviceType type = DeviceType::cpu;
   std::int32_t index = 0;
@@ -47,17 +50,19 @@ struct TensorView {
       : TensorView(memory, *data_type_of<T>, std::move(lengths), std::move(steps)) {}
 
   /// The view of a DLTensor (dlpack.h), which this header does not need. Throws InvalidArgument for
-  /// element types that Capstan does not know.
+  /// element types and devices that Capstan does not know, and for a negative number of dimensions.
   template <class DlTensor>
   static TensorView from_dlpack(const DlTensor& tensor) {
-    const auto dimensions = static_cast<std::size_t>(tensor.ndim);
+    const Device device{static_cast<DeviceType>(tensor.device.device_type),
+                        tensor.device.device_id};
+    const std::size_t dimensions = dimensions_of_dlpack(tensor.ndim, device);
     std::vector<std::int64_t> steps;
     if (tensor.strides) steps.assign(tensor.strides, tensor.strides + dimensions);
     return {static_cast<std::byte*>(tensor.data) + tensor.byte_offset,
             data_type_of_dlpack(tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes),
             {tensor.shape, tensor.shape + dimensions},
             std::move(steps),
-            {static_cast<DeviceType>(tensor.device.device_type), tensor.device.device_id}};
+            device};
   }
   /// Fills a DLTensor, whose shape and strides point into this view.
   template <class DlTensor>
@@ -91,6 +96,7 @@ struct TensorView {
   struct DlpackType {
     std::uint8_t code, bits;
   };
+  static std::size_t dimensions_of_dlpack(std::int32_t number, Device device);
   static DataType data_type_of_dlpack(std::uint8_t code, std::uint8_t bits, std::uint16_t lanes);
   static DlpackType dlpack_type_of(DataType type);
 };

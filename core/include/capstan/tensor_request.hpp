@@ -46,6 +46,7 @@ struct TensorRequest {
   Reducer reducer{};                            ///< where elements are combined
   int root = 0;                                 ///< where there is one
   int dimension = 0;                            ///< where there are blocks
+  bool any_shape = false;                       ///< ranks need not agree on more than the elements
   std::vector<std::int64_t> lengths{};          ///< _v forms, along the dimension
   std::vector<std::int64_t> receive_lengths{};  ///< all_to_all_v
 };

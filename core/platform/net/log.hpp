@@ -3,9 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <string>
-#include <string_view>
-
 namespace capstan {
 
 /// The library's log, which goes to standard error: standard output is the program's. The
@@ -47,12 +44,5 @@ class Log {
 
 /// Never destroyed, so that threads may log until the process ends.
 Log& log();
-
-/// A text of others in one line that is safe on a terminal: control characters, and bytes that are
-/// no UTF-8, are written as \x1b. What is longer than `most` bytes is cut off and ends in "...".
-std::string printable(std::string_view text, std::size_t most = 1000);
-/// A text of several lines, such as the error of a peer, made safe line by line. Nothing is cut
-/// off.
-std::string printable_lines(std::string_view text);
 
 }  // namespace capstan

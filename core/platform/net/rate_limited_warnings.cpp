@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/printable.hpp"
 #include "core/platform/net/log.hpp"
 
 namespace capstan {

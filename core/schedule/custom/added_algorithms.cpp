@@ -9,7 +9,7 @@
 #include <limits>
 #include <utility>
 
-#include "core/platform/net/log.hpp"
+#include "core/base/printable.hpp"
 #include "core/platform/net/text_of_file.hpp"
 #include "core/schedule/custom/proven_plans.hpp"
 #include "core/schedule/custom/scaled_schedules.hpp"

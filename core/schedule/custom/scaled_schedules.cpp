@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
 #include <utility>
 
 #include "capstan/error.hpp"
@@ -18,6 +19,15 @@ namespace {
 /// The number of a cut.
 std::size_t index_of(const std::vector<std::uint64_t>& cuts, std::uint64_t offset) {
   return static_cast<std::size_t>(std::ranges::lower_bound(cuts, offset) - cuts.begin());
+}
+
+/// "3, 4, 5", or the first of many.
+std::string listed(const std::vector<Elements>& counts) {
+  constexpr std::size_t most = 16;
+  std::string list;
+  for (std::size_t i = 0; i < std::min(counts.size(), most); ++i)
+    list += fmt::format("{}{}", i == 0 ? "" : ", ", counts[i].value());
+  return list + (counts.size() > most ? ", ..." : "");
 }
 
 }  // namespace
@@ -129,8 +139,11 @@ int ScaledSchedules::turn_to(int root) const {
 Schedule ScaledSchedules::schedule(const Group& group, const Shape& shape) const {
   if (shape == original_.shape) return original_.schedules[Rank{group.position()}];
   if (has_counts(original_.collective))
-    throw InvalidArgument(fmt::format("the schedule '{}' of {} is for its own counts only",
-                                      original_.algorithm, name_of(original_.collective)));
+    throw InvalidArgument(
+        fmt::format("the schedule '{}' of {} is for its own counts, {}, only, not {}: call it with "
+                    "those, or leave the rule for it out",
+                    original_.algorithm, name_of(original_.collective),
+                    listed(original_.shape.counts), listed(shape.counts)));
   return scaled(group, shape, turn_to(shape.root));
 }
 

@@ -92,6 +92,16 @@ std::uint64_t number_of(DataType type, ForeignType foreign) {
   return foreign.code == 0 ? static_cast<std::uint64_t>(type) : foreign_types | foreign.code;
 }
 
+/// The digest of a name in a mark: of a user's operation where elements are combined, else of a
+/// foreign type.
+std::uint32_t named_in(const CallMark& mark) {
+  return static_cast<std::uint32_t>(mark.root >> user_shift);
+}
+
+bool reduces(const CallMark& mark) {
+  return reduces(static_cast<Collective>(field_of(mark, collective_shift)));
+}
+
 struct MarkedType {
   DataType type{};
   ForeignType foreign{};
@@ -100,7 +110,9 @@ struct MarkedType {
 std::optional<MarkedType> type_in(const CallMark& mark) {
   const std::uint64_t number = field_of(mark, type_shift);
   if (number > foreign_types)
-    return MarkedType{DataType::u8, {static_cast<std::uint8_t>(number - foreign_types)}};
+    return MarkedType{DataType::u8,
+                      {.code = static_cast<std::uint8_t>(number - foreign_types),
+                       .kind = reduces(mark) ? 0 : named_in(mark)}};
   if (number >= all_data_types().size()) return std::nullopt;
   return MarkedType{all_data_types()[number], {}};
 }
@@ -132,7 +144,9 @@ std::string describe_count(const CallMark& mark, const CallDetails& details) {
 
 std::string describe(const CallMark& mark, const CallDetails& details) {
   const auto collective = static_cast<Collective>(field_of(mark, collective_shift));
-  const auto marked = type_in(mark);
+  auto marked = type_in(mark);
+  if (marked && marked->foreign.kind != 0 && !details.name.empty())
+    marked->foreign.name = details.name.c_str();
   const std::string type = marked ? to_string(marked->type, marked->foreign) : "an unknown type";
   const auto op = name_among(all_reduce_ops(), op_in(mark), "an unknown operation");
   const std::uint64_t root = mark.root;
@@ -140,9 +154,9 @@ std::string describe(const CallMark& mark, const CallDetails& details) {
       name_among(all_collectives(), field_of(mark, collective_shift), "an unknown collective")};
   if (collective == Collective::barrier) return text + "()";
   text += fmt::format("({} {}", describe_count(mark, details), type);
-  if (reduces(collective) && root >> user_shift)
-    text += details.operation.empty() ? ", an operation of the program"
-                                      : fmt::format(", operation \"{}\"", details.operation);
+  if (reduces(collective) && named_in(mark) != 0)
+    text += details.name.empty() ? ", an operation of the program"
+                                 : fmt::format(", operation \"{}\"", details.name);
   else if (reduces(collective))
     text += fmt::format(", {}", op);
   if (const auto promise = promise_in(mark)) text += fmt::format(", bits by {}", name_of(*promise));
@@ -204,8 +218,10 @@ CallMark mark_of(const Call& call, const CallManner& manner) {
     return mark;
   }
   const ReduceOp op = reduces(call.collective) ? call.op : ReduceOp{};
-  const std::uint64_t user =
-      call.user ? (std::hash<std::string>{}(call.user->name) + call.user->width - 1) | 1 : 0;
+  const std::uint64_t named =
+      call.user ? (std::hash<std::string>{}(call.user->name) + call.user->width - 1) | 1
+      : reduces(call.collective) ? 0
+                                 : call.foreign.kind;
   return {
       .signature = 1 | field(call.purpose, purpose_shift) |
                    field(call.peer_mapped, peer_mapped_shift) | field(call.memory, memory_shift) |
@@ -215,9 +231,14 @@ CallMark mark_of(const Call& call, const CallManner& manner) {
                    field(number_of(manner), algorithm_shift) | field(manner.protocol, form_shift) |
                    digest_of(manner) << block_shift,
       .count = has_counts(call.collective) ? digest(call.shape.counts) : call.shape.count.value(),
-      .root = static_cast<std::uint64_t>(call.shape.root) | user << user_shift,
+      .root = static_cast<std::uint64_t>(call.shape.root) | named << user_shift,
       .tensor = manner.digest == 0 ? pack_shape(call.tensor)
                                    : mix(pack_shape(call.tensor) + manner.digest) | is_digest};
+}
+
+std::string_view name_in(const Call& call) {
+  if (call.user) return call.user->name;
+  return call.foreign.name ? call.foreign.name : "";
 }
 
 std::size_t CallHash::operator()(const Call& call) const {
@@ -226,7 +247,7 @@ std::size_t CallHash::operator()(const Call& call) const {
 
 bool has_details(const CallMark& mark) {
   return has_counts(static_cast<Collective>(field_of(mark, collective_shift))) ||
-         mark.root >> user_shift != 0;
+         named_in(mark) != 0;
 }
 
 std::optional<Call> call_of(const CallMark& mark) {
@@ -247,8 +268,7 @@ std::optional<Call> call_of(const CallMark& mark) {
 }
 
 std::string to_string(const Call& call) {
-  CallDetails details;
-  if (call.user) details.operation = call.user->name;
+  CallDetails details{.name = std::string{name_in(call)}};
   for (const Elements count : call.shape.counts) details.counts.push_back(count.value());
   return describe_purpose(mark_of(call, {}), details);
 }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "capstan/collective.hpp"
 #include "capstan/foreign_type.hpp"
@@ -75,7 +76,8 @@ struct CallMark {
   /// protocol, block length.
   std::uint64_t signature = 0;
   std::uint64_t count = 0;  ///< or a digest of the counts, where there are several
-  std::uint64_t root = 0;   ///< and a digest of the name of a user's operation
+  /// And a digest of a name: of a user's operation or, in calls that only move, of a foreign type.
+  std::uint64_t root = 0;
 
   /// See Call::tensor: lengths in 16 bits each, or a digest. Of an algorithm that was added, a
   /// digest of this and of its schedules.
@@ -112,9 +114,12 @@ constexpr std::uint64_t extend(std::uint64_t history, std::uint64_t digest) {
 
 /// The details of a call of which a mark has only a digest.
 struct CallDetails {
-  std::string operation{};              ///< the name of a user's operation
+  std::string name{};                   ///< see name_in()
   std::vector<std::uint64_t> counts{};  ///< the first of several counts
 };
+
+/// The name of which the mark of a call has a digest: of a user's operation, or of a foreign type.
+std::string_view name_in(const Call& call);
 
 /// Whether a mark has details.
 bool has_details(const CallMark& mark);

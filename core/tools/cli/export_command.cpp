@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <optional>
 #include <utility>
@@ -101,8 +103,11 @@ void write(const std::string& text, const std::string& path) {
     return;
   }
   std::ofstream file{path};
+  if (!file) throw InvalidArgument(fmt::format("--output {}: it cannot be written", path));
   file << text;
-  if (!file.flush()) throw InvalidArgument(fmt::format("--output {}: it cannot be written", path));
+  if (!file.flush())
+    throw SystemError(fmt::format("--output {}: it cannot be written ({}): name another file", path,
+                                  std::strerror(errno)));
 }
 
 std::string names_source(const std::string& word) {

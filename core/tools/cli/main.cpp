@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "capstan/error.hpp"
-#include "core/platform/net/log.hpp"
+#include "core/base/error_text.hpp"
 #include "core/tools/cli/commands.hpp"
 #include "core/tools/cli/commit.hpp"
 #include "core/tools/cli/help/folded_help.hpp"
@@ -88,10 +88,11 @@ int run_command(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : wrong_usage;
   } catch (const capstan::InvalidArgument& error) {
-    capstan::launcher::complain("capstan: {}\n", capstan::printable_lines(error.what()));
+    capstan::launcher::complain("capstan: {}\n", error.what());
     return wrong_usage;
-  } catch (const std::exception& error) {  // also output that cannot be written
-    capstan::launcher::complain("capstan: {}\n", capstan::printable_lines(error.what()));
+  } catch (...) {
+    if (capstan::cli::output_is_lost()) return failed;  // main() tells it
+    capstan::launcher::complain("capstan: {}\n", capstan::text_of(std::current_exception()));
     return failed;
   }
   return status;

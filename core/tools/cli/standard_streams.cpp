@@ -27,19 +27,23 @@ void begin_as_expected() {
   if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
     ::setenv("COLUMNS", fmt::to_string(size.ws_col).c_str(), 0);
   ::signal(SIGCHLD, SIG_DFL);
+  ::signal(SIGXFSZ, SIG_IGN);  // a file beyond RLIMIT_FSIZE is an error of what writes it
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
+bool output_is_lost() {
+  return std::ferror(stdout) != 0 || !std::cout;
+}
+
 int with_written_output(int status) {
   errno = 0;
-  const bool written =
-      std::cout.flush().good() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
-  if (written || status != 0) return status;
+  const bool written = std::cout.flush().good() && std::fflush(stdout) == 0 && !output_is_lost();
+  if (written) return status;
   launcher::complain("capstan: the results could not be written to standard output{}{}\n",
                      errno ? ": " : "", errno ? std::strerror(errno) : "");
-  return 1;
+  return status != 0 ? status : 1;
 }
 
 }  // namespace capstan::cli

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/platform/net/log.hpp"
+#include "core/base/printable.hpp"
 #include "core/platform/net/nearest.hpp"
 
 namespace capstan::cli {

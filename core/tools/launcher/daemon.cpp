@@ -14,7 +14,7 @@
 #include <optional>
 
 #include "capstan/error.hpp"
-#include "core/platform/net/log.hpp"
+#include "core/base/error_text.hpp"
 #include "core/tools/launcher/complain.hpp"
 #include "core/tools/launcher/host_protocol.hpp"
 #include "core/tools/launcher/local_ranks.hpp"
@@ -96,7 +96,7 @@ class Daemon final : public RankListener {
 
   /// Reads messages of the launcher. False: the launcher is gone.
   bool read_more() {
-    char buffer[65536];
+    char buffer[8192];
     const ssize_t got = ::read(STDIN_FILENO, buffer, sizeof buffer);
     if (got > 0) reader_.append({buffer, static_cast<std::size_t>(got)});
     return got > 0 || (got < 0 && errno == EINTR);
@@ -169,9 +169,9 @@ int serve_launcher(const std::string& version) {
   ::signal(SIGPIPE, SIG_IGN);
   try {
     return Daemon{version}.run();
-  } catch (const std::exception& error) {  // the input did not come from a launcher
+  } catch (...) {  // the input did not come from a launcher
     complain("capstan daemon: {}; it is for `capstan run --hosts` to start\n",
-             printable_lines(error.what()));
+             text_of(std::current_exception()));
     return 1;
   }
 }

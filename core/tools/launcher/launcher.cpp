@@ -11,7 +11,6 @@
 #include "capstan/error.hpp"
 #include "capstan/settings.hpp"
 #include "core/bootstrap/store/store_server.hpp"
-#include "core/platform/net/log.hpp"
 #include "core/platform/net/network.hpp"
 #include "core/platform/net/secret.hpp"
 #include "core/tools/launcher/child.hpp"
@@ -150,7 +149,7 @@ int launch(const LaunchOptions& options) {
   try {
     return Launcher{options}.run();
   } catch (const CannotRun& error) {
-    complain("capstan run: {}\n", printable_lines(error.what()));
+    complain("capstan run: {}\n", error.what());
     return error.status();
   }
 }

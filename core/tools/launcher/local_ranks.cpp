@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <memory>
 
 #include "topology/machine.hpp"
 
@@ -103,10 +104,11 @@ Deadline LocalRanks::due() const {
 
 void LocalRanks::forward(Process& process, Stream stream) {
   FileDescriptor& from = stream == Stream::output ? process.child.output : process.child.errors;
-  char buffer[most_at_once];
-  const ssize_t got = ::read(from.get(), buffer, sizeof buffer);
+  const auto buffer = std::make_unique_for_overwrite<char[]>(most_at_once);  // stacks may be small
+  const ssize_t got = ::read(from.get(), buffer.get(), most_at_once);
   if (got > 0)
-    return listener_.on_output(process.rank, stream, {buffer, static_cast<std::size_t>(got)});
+    return listener_.on_output(process.rank, stream,
+                               {buffer.get(), static_cast<std::size_t>(got)});
   if (got < 0 && errno == EINTR) return;
   from.reset();
   listener_.on_output(process.rank, stream, {});

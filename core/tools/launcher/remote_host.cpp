@@ -13,7 +13,7 @@
 #include <cstring>
 
 #include "capstan/error.hpp"
-#include "core/platform/net/log.hpp"
+#include "core/base/printable.hpp"
 #include "core/platform/net/socket.hpp"
 
 namespace capstan::launcher {
@@ -112,7 +112,7 @@ Deadline RemoteHost::due() const {
 }
 
 void RemoteHost::read_messages() {
-  char buffer[65536];
+  char buffer[8192];
   const ssize_t got = ::read(agent_.output.get(), buffer, sizeof buffer);
   if (got < 0 && errno == EINTR) return;
   if (got <= 0) return agent_.output.reset();
@@ -176,7 +176,7 @@ void RemoteHost::forward_errors() {
 }
 
 void RemoteHost::feed_input() {
-  char buffer[16384];
+  char buffer[8192];
   const ssize_t got = ::read(STDIN_FILENO, buffer, sizeof buffer);
   if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
   const std::size_t count = got > 0 ? static_cast<std::size_t>(got) : 0;

@@ -39,6 +39,26 @@ def check_unknown_options():
     refused(lambda: dist.new_group(pg_options=object()), "no options")
 
 
+MOVED = [
+    ("int16", "Short"),
+    ("uint16", "UInt16"),
+    ("float8_e4m3fnuz", "Float8_e4m3fnuz"),
+    ("float8_e5m2fnuz", "Float8_e5m2fnuz"),
+]
+
+
+def check_types_of_one_size_are_not_one_type():
+    """Though Capstan has no arithmetic for them, and moves their bytes."""
+    for kinds in (MOVED[:2], MOVED[2:]):
+        if size() == 1 or not all(hasattr(torch, kind) for kind, _ in kinds):
+            continue
+        group = dist.new_group()
+        mine = torch.ones(4).to(getattr(torch, kinds[min(rank(), 1)][0]))
+        whole = torch.ones(4 * size()).to(mine.dtype)
+        said = refused(lambda: dist.all_gather_into_tensor(whole, mine, group=group), "disagree about call")
+        assert "rank 0" in said and all(name in said for _, name in kinds), said
+
+
 def check_time_out_of_for_ever():
     for limit in (datetime.timedelta.max, datetime.timedelta(days=10**6)):
         group, data = dist.new_group(timeout=limit), torch.ones(3)

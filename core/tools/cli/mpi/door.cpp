@@ -12,6 +12,7 @@
 
 #include "capstan/error.hpp"
 #include "core/tools/cli/mpi/find_mpi.hpp"
+#include "core/tools/launcher/complain.hpp"
 #include "core/tools/launcher/own_program.hpp"
 
 namespace capstan::cli {
@@ -71,10 +72,10 @@ void become_with_door(const DoorOptions& options, std::vector<std::string> comma
 void become_mpi_job(int ranks, const std::vector<std::string>& program) {
   const FoundMpi mpi = find_mpi(program.front());
   const char* const limits = std::getenv("CAPSTAN_MPI");
-  fmt::print(stderr, "capstan: {} links {} ({}), and {} starts it. Capstan serves {}{}\n",
-             program.front(), mpi.name, mpi.library.string(), mpi.launcher.string(),
-             served_collectives(),
-             limits && *limits ? fmt::format(", as far as CAPSTAN_MPI={} says", limits) : "");
+  launcher::complain(
+      "capstan: {} links {} ({}), and {} starts it. Capstan serves {}{}\n", program.front(),
+      mpi.name, mpi.library.string(), mpi.launcher.string(), served_collectives(),
+      limits && *limits ? fmt::format(", as far as CAPSTAN_MPI={} says", limits) : "");
   std::vector<std::string> command{mpi.launcher.string()};
   command.insert(command.end(), mpi.options.begin(), mpi.options.end());
   command.insert(command.end(), {"-n", std::to_string(ranks)});

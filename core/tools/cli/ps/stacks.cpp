@@ -7,7 +7,7 @@
 #include <sstream>
 #include <vector>
 
-#include "core/platform/net/log.hpp"
+#include "core/base/printable.hpp"
 #include "core/tools/cli/output_of.hpp"
 #include "core/tools/launcher/child.hpp"
 

@@ -13,7 +13,7 @@ TopologyFile topology_from_text(const std::string& text, const std::string& path
   if (first == std::string::npos)
     throw InvalidArgument(
         fmt::format("{}:1:1: the file is empty: write one as docs/simulation.md says", path));
-  if (text[first] != '<') return read_cluster_json(text, path);
+  if (text[first] != '<' && !is_wide(text)) return read_cluster_json(text, path);
   const auto elements = xml_elements(text, path);
   const XmlElement& root = elements.front();
   if (root.name == "system") return read_nccl_host(elements, path);

@@ -98,9 +98,13 @@ void XmlElement::refuse(const std::string& path, std::string_view what) const {
   throw InvalidArgument(fmt::format("{}:{}:{}: {}", path, line, column, what));
 }
 
+bool is_wide(std::string_view text) {
+  return text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff");
+}
+
 std::vector<XmlElement> xml_elements(const std::string& text, const std::string& path) {
   const std::unique_ptr<XML_ParserStruct, decltype(&XML_ParserFree)> parser{
-      XML_ParserCreate(nullptr), &XML_ParserFree};
+      XML_ParserCreate(is_wide(text) ? "UTF-16" : nullptr), &XML_ParserFree};
   if (!parser) throw std::bad_alloc{};
   return Reading{parser.get()}.read(text, path);
 }

@@ -27,6 +27,9 @@ struct XmlElement {
 /// text is not well-formed, defines entities, or is deeper or longer than machines are.
 std::vector<XmlElement> xml_elements(const std::string& text, const std::string& path);
 
+/// Whether a document is in UTF-16, as editors mark it, whatever encoding it names itself.
+bool is_wide(std::string_view text);
+
 /// Reads the elements of hwloc's description of a host: a rank on each core.
 TopologyFile read_hwloc_host(const std::vector<XmlElement>& elements, const std::string& path);
 
