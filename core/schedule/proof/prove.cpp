@@ -33,6 +33,13 @@ void add_to(Digest& digest, const Shape& shape) {
   for (const Elements count : shape.counts) digest.add(count);
 }
 
+void add_to(Digest& digest, const Hosts& hosts) {
+  for (int host = 0; host < hosts.count(); ++host) {
+    digest.add(static_cast<std::uint64_t>(hosts.on(host).size()));
+    for (const Rank rank : hosts.on(host)) digest.add(rank);
+  }
+}
+
 void add_to(Digest& digest, const Piece& piece, const Layout& layout) {
   const Memory& memory = piece.memory;
   digest.add(static_cast<std::uint64_t>(memory.kind) |
@@ -73,6 +80,7 @@ Digest::Value Case::digest() const {
                std::uint64_t{block.claims.left_fold} << 19 |
                std::uint64_t{block.claims.host_ordered_sum} << 20);
     add_to(digest, block.shape);
+    if (block.claims.hosts) add_to(digest, *block.claims.hosts);
   }
   for (const Rank a : all_ranks(scripts_.size())) {
     for (const Rank b : all_ranks(scripts_.size()))
