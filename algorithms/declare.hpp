@@ -20,7 +20,7 @@ constexpr Algorithm with(Symmetry symmetry, Algorithm algorithm) {
   return algorithm;
 }
 
-/// The same algorithm, to be considered only where a sum has to be one reduction.
+/// The same algorithm, to be considered only where sums are to be reproducible.
 constexpr Algorithm for_one_reduction(Algorithm algorithm) {
   algorithm.for_one_reduction = true;
   return algorithm;
