@@ -20,6 +20,12 @@ constexpr Algorithm with(Symmetry symmetry, Algorithm algorithm) {
   return algorithm;
 }
 
+/// The same algorithm, to be considered only where sums are to be reproducible.
+constexpr Algorithm for_one_reduction(Algorithm algorithm) {
+  algorithm.for_one_reduction = true;
+  return algorithm;
+}
+
 /// f(group)
 template <Schedule (*f)(const Group&)>
 Schedule plain(const Group& group, const Shape&) {

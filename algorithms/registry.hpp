@@ -81,6 +81,9 @@ struct Algorithm {
   const ScheduleSource* source = nullptr;
   std::uint64_t digest = 0;  ///< of the source's schedules: ranks compare it in every call
   Symmetry symmetry = Symmetry::none;
+  /// It sends more than others to make each sum one reduction, and is considered only where sums
+  /// are to be reproducible.
+  bool for_one_reduction = false;
 
   bool suits(const Hosts& hosts) const {
     return requirement == Requires::anywhere ||

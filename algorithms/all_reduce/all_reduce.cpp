@@ -52,9 +52,10 @@ const std::array list{
     CAPSTAN_ALL_REDUCE(ordered_leaders, all_pairs, rank_ordered_sum, Traffic::partials,
                        "to one rank of each host, which exchange what all ranks gave",
                        Requires::several_hosts),
-    CAPSTAN_ALL_REDUCE(ordered_direct, all_pairs, rank_ordered_sum, Traffic::partials,
-                       "each rank reduces one block, which crosses to each other host once",
-                       Requires::several_hosts),
+    for_one_reduction(
+        CAPSTAN_ALL_REDUCE(ordered_direct, all_pairs, rank_ordered_sum, Traffic::partials,
+                           "each rank reduces one block, which crosses to each other host once",
+                           Requires::several_hosts)),
 };
 
 #undef CAPSTAN_ALL_REDUCE

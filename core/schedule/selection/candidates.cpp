@@ -54,6 +54,8 @@ std::string why(Obstacle obstacle, const Algorithm& algorithm) {
       return "the operation is not commutative, and this changes the order of ranks";
     case Obstacle::bits:
       return "reproducible sums are asked for, and this adds in another order";
+    case Obstacle::one_reduction:
+      return "sends more than others, for sums that are to be reproducible";
     case Obstacle::protocol:
       return "does not run in this protocol here";
     case Obstacle::peers:
@@ -115,6 +117,8 @@ Obstacle obstacle_to_rule(const Algorithm& algorithm, const Hosts& hosts, SumOrd
 Obstacle obstacle(const Algorithm& algorithm, const Hosts& hosts, SumOrder order) {
   if (hosts.ranks() > algorithm.max_ranks) return Obstacle::ranks;
   if (!algorithm.suits(hosts)) return Obstacle::hosts;
+  const bool keeps_bits = order != SumOrder::any && order != SumOrder::ranks;
+  if (algorithm.for_one_reduction && !keeps_bits) return Obstacle::one_reduction;
   return obstacle(algorithm, order);
 }
 

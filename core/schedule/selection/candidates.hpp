@@ -43,6 +43,7 @@ enum class Obstacle : std::uint8_t {
   hosts,          ///< made for other hosts
   order,          ///< the operation is not commutative
   bits,           ///< reproducible sums are asked for
+  one_reduction,  ///< made for reproducible sums, which are not asked for
   protocol,       ///< the algorithm does not run in this protocol
   peers,          ///< ranks cannot read each other's memory
   kernels,        ///< kernels of devices read no buffers of peers
