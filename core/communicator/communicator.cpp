@@ -14,7 +14,6 @@
 #include "core/communicator/variables.hpp"
 #include "core/engine/executor/accumulating.hpp"
 #include "core/engine/run/engine.hpp"
-#include "core/engine/run/make_operation.hpp"
 #include "core/engine/run/process_exit.hpp"
 #include "core/engine/run/progress.hpp"
 #include "core/engine/world/allocate.hpp"
@@ -233,7 +232,7 @@ Work Communicator::start_queued(Prepared prepared) {
   Engine& engine = Impl::of(*this).engine;
   prepared.read_devices();
   const auto operation =
-      make_operation<CallOperation>(engine.progress(), prepared.main.call, prepared.output);
+      std::make_shared<CallOperation>(engine.progress(), prepared.main.call, prepared.output);
   prepared.main.operation = operation;
   if (prepared.agreement) engine.enqueue(std::move(*prepared.agreement));
   engine.enqueue(std::move(prepared.main));
@@ -271,8 +270,8 @@ std::optional<Work> Communicator::run_briefly(const Request& request) {
     const CheckedCall checked = check(request, rank(), size());
     task.input_bytes = checked.input_bytes;
     task.output_bytes = checked.output_bytes;
-    task.operation = operation = make_operation<CallOperation>(engine.progress(), checked.call,
-                                                               output_of(request, checked, rank()));
+    task.operation = operation = std::make_shared<CallOperation>(
+        engine.progress(), checked.call, output_of(request, checked, rank()));
   };
   const Engine::GoesOn goes_on = std::ref(make);
   if (!engine.run(request, &run_new, &goes_on)) return start(request);

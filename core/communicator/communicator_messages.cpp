@@ -11,7 +11,6 @@
 #include "core/communicator/communicator_prepared.hpp"
 #include "core/communicator/packing.hpp"
 #include "core/communicator/tensor_call.hpp"
-#include "core/engine/run/make_operation.hpp"
 #include "core/engine/run/messages_operation.hpp"
 
 namespace capstan {
@@ -173,7 +172,7 @@ Work Communicator::start_transfer(const Message& message) {
 Work Communicator::start_exchange(std::span<const Message> messages, const StagedCount& staged) {
   Engine& engine = Impl::of(*this).engine;
   for (const Message& message : messages) check(message, rank());
-  const auto operation = make_operation<CalledMessages>(engine.progress(), messages);
+  const auto operation = std::make_shared<CalledMessages>(engine.progress(), messages);
   if (messages.empty()) {
     operation->complete();
     return Work{operation};
@@ -204,7 +203,7 @@ MessageInfo Communicator::transfer(const Message& message) {
   fill_in(transfer, message);
   if (message.tensor) transfer.shape = digest_of(message.tensor->shape);
   return engine.run(transfer, [&] {
-    return make_operation<CalledMessages>(engine.progress(), std::span{&message, 1});
+    return std::make_shared<CalledMessages>(engine.progress(), std::span{&message, 1});
   });
 }
 

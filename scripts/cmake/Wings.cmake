@@ -6,7 +6,7 @@
 set(CAPSTAN_WINGS capstan_base capstan_schedule capstan_platform capstan_bootstrap capstan_profiles
                   capstan_doubles capstan_engine capstan_communicator capstan_extras)
 
-# What all of them are compiled with, so that one precompiled header serves all.
+# The options of all of them, so that one precompiled header serves all.
 add_library(capstan_wings INTERFACE)
 target_link_libraries(capstan_wings INTERFACE capstan_options)
 # The functions are not meant to be replaced by others of the same name; else none could be inlined.

@@ -198,7 +198,7 @@ TEST(PerfForms, ComparisonsRefuseWhatPeersDoNotHave) {
               HasSubstr("--window: only for messages"));
   EXPECT_THAT(refused_by_perf({"reduce_scatter", "--against", "gloo", "--in-place"}),
               HasSubstr("leave the results of these calls elsewhere"));
-  EXPECT_THAT(refused_by_perf({"messages", "--against", "gloo", "-n", "1"}),
+  EXPECT_THAT(refused_by_perf({"messages", "--against", "openmpi", "-n", "1"}),
               HasSubstr("messages need two ranks"));
 }
 

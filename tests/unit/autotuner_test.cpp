@@ -2,8 +2,6 @@
 
 // Decisions of the autotuner from times that are made up.
 
-#include "core/schedule/selection/autotuner.hpp"
-
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,83 +12,13 @@
 #include <tuple>
 #include <utility>
 
+#include "tests/unit/made_up_times.hpp"
+
 namespace capstan {
 namespace {
 
+using namespace made_up;
 using ::testing::HasSubstr;
-
-using Time = Autotuner::Time;
-constexpr Time us = 1000, ms = 1000 * us;
-
-/// Candidates that differ in the length of their blocks: 1, 2, ...
-std::vector<Choice> candidates(std::size_t count) {
-  std::vector<Choice> choices(count);
-  for (std::size_t i = 0; i < count; ++i) choices[i].times_shorter = i + 1;
-  return choices;
-}
-
-Autotuner tuner_of_two(Collective collective, std::uint64_t bytes, bool shares_cores = false) {
-  return {candidates(2), collective, Bytes{bytes}, shares_cores};
-}
-
-/// The candidate that has been decided for.
-std::size_t decision(const Autotuner& tuner) {
-  return tuner.choice().times_shorter - 1;
-}
-
-void decide(Autotuner& tuner) {
-  std::vector<double> times(tuner.time_count());
-  tuner.times(times);
-  tuner.decide(times);
-}
-
-/// Runs all calls of a round, or of its heat, one after another; `time(candidate, n)` is what the
-/// n-th of this candidate takes. Returns how many there were.
-template <class TimeOf>
-int measure(Autotuner& tuner, TimeOf time) {
-  Time now = 0;
-  std::array<int, 8> calls_of{};
-  int calls = 0;
-  for (; !tuner.all_given(); ++calls) {
-    if (tuner.meets_first()) tuner.set_met();
-    const std::size_t candidate = tuner.next_candidate();
-    const Time begin = now;
-    now += time(candidate, calls_of.at(candidate)++);
-    tuner.note(candidate, begin, now);
-  }
-  return calls;
-}
-
-/// The same for a whole round, with its decision.
-template <class TimeOf>
-int run_round(Autotuner& tuner, TimeOf time) {
-  int calls = 0;
-  do {
-    calls += measure(tuner, time);
-    decide(tuner);
-  } while (!tuner.decided());
-  return calls;
-}
-
-/// Calls until a round or a check is due, which begins.
-std::uint64_t run_stretch(Autotuner& tuner) {
-  std::uint64_t calls = 0;
-  while (calls < 10'000'000 && tuner.count_call()) ++calls;
-  tuner.begin_round();
-  return calls;
-}
-
-/// Calls until the next round, which begins. Checks find that calls take `time`.
-std::uint64_t run_as_decided(Autotuner& tuner, Time time) {
-  std::uint64_t calls = run_stretch(tuner);
-  while (tuner.is_checking()) {
-    measure(tuner, [&](std::size_t, int) { return time; });
-    decide(tuner);
-    EXPECT_TRUE(tuner.decided());
-    calls += run_stretch(tuner);
-  }
-  return calls;
-}
 
 TEST(Autotuner, DecidesForTheFasterCandidate) {
   Autotuner tuner = tuner_of_two(Collective::all_reduce, 400'000);
@@ -165,71 +93,6 @@ TEST(Autotuner, MeasuresEverMoreRarelyAndAllRoundsCount) {
   measure(tuner, [](std::size_t c, int) { return c == 1 ? 3 * ms : 2900 * us; });
   decide(tuner);
   EXPECT_EQ(decision(tuner), 1U);
-}
-
-/// The cores come to lie far from each other, where the other candidate is the fastest. Both are
-/// measured anew, although the next round would be long after that.
-TEST(Autotuner, BeginsAnewWhenItsDecisionTakesAnotherTimeForGood) {
-  for (const Collective collective : {Collective::all_reduce, Collective::broadcast})
-    for (const bool shares_cores : {false, true}) {
-      Autotuner tuner = tuner_of_two(collective, 1000, shares_cores);
-      const auto near = [](std::size_t c, int) { return c == 0 ? 2 * us : 3 * us; };
-      const auto far = [](std::size_t c, int) { return c == 0 ? 9 * us : 5 * us; };
-      run_round(tuner, near);
-      EXPECT_EQ(decision(tuner), 0U);
-      for (int round = 0; round < 9; ++round) {
-        run_as_decided(tuner, 2 * us);
-        run_round(tuner, near);
-      }
-      std::uint64_t calls = 0;
-      for (int check = 0; check < 2; ++check) {
-        calls += run_stretch(tuner);
-        ASSERT_TRUE(tuner.is_checking());
-        measure(tuner, far);
-        decide(tuner);
-        EXPECT_EQ(decision(tuner), 0U);
-      }
-      EXPECT_LE(calls, 200'000U) << "a fifth of a second of calls";
-      EXPECT_EQ(run_stretch(tuner), 0U) << "the round is due at once";
-      EXPECT_FALSE(tuner.is_checking());
-      run_round(tuner, far);
-      EXPECT_EQ(decision(tuner), 1U);
-      EXPECT_THAT(tuner.choice().reason, HasSubstr("5.00 us")) << "what was before is forgotten";
-    }
-}
-
-TEST(Autotuner, OneCheckThatIsDisturbedChangesNothing) {
-  Autotuner tuner = tuner_of_two(Collective::all_reduce, 1000);
-  run_round(tuner, [](std::size_t c, int) { return c == 0 ? 2 * us : 3 * us; });
-  for (int check = 0; check < 20; ++check) {
-    run_stretch(tuner);
-    if (!tuner.is_checking()) break;
-    measure(tuner, [&](std::size_t, int) { return check % 2 == 0 ? 20 * us : 2 * us; });
-    decide(tuner);
-    EXPECT_GT(tuner.rounds(), 0U);
-  }
-}
-
-/// The calls of a program whose times are never the same must not be measured all the time.
-TEST(Autotuner, ChecksBecomeRarerWhereTheyChangeNothing) {
-  Autotuner tuner = tuner_of_two(Collective::all_reduce, 1000);
-  const auto busy = [](Time factor) {
-    return [=](std::size_t c, int) { return factor * (c == 0 ? 2 * us : 3 * us); };
-  };
-  run_round(tuner, busy(1));
-  std::vector<std::uint64_t> stretches;
-  for (int times = 0; times < 10; ++times) {
-    const Time factor = times % 2 == 0 ? 4 : 1;
-    std::uint64_t calls = 0;
-    for (run_stretch(tuner); tuner.is_checking(); calls += run_stretch(tuner)) {
-      measure(tuner, busy(factor));
-      decide(tuner);
-    }
-    run_round(tuner, busy(factor));
-    EXPECT_EQ(decision(tuner), 0U);
-    stretches.push_back(calls);
-  }
-  EXPECT_GE(stretches.back(), 4 * stretches.front());
 }
 
 TEST(Autotuner, LeavesCandidatesFarBehindOutOfLaterRounds) {

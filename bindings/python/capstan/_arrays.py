@@ -109,7 +109,7 @@ def element_name(array: Any) -> str | None:
         return None if dtype is None else str(dtype)
     if isinstance(dtype, numpy.dtype):
         return name_of_type(dtype)
-    kind = type(exporter_of(array))
+    kind: Any = type(exporter_of(array))
     while issubclass(kind, ctypes.Array):
         kind = kind._type_
     is_of_ctypes = issubclass(kind, (ctypes.Structure, ctypes.Union, ctypes._SimpleCData))

@@ -18,7 +18,7 @@ namespace CAPSTAN_EXPORT capstan {
 
 /// Base of every error that Capstan reports. `what()` says what happened, on which rank, in which
 /// call, and what to do about it. It is safe to print, whoever the words in it are of: control
-/// characters, and bytes that are no UTF-8, are in it as \x1b.
+/// characters, and bytes that are no UTF-8, are escaped.
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message, ErrorCode code = ErrorCode::internal);

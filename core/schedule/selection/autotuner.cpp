@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 #include <numeric>
 #include <ranges>
@@ -269,7 +268,8 @@ void Autotuner::end_check() {
   constexpr std::int64_t apart = doubling * 585 / 1000;  // one and a half times as long
   constexpr int enough = 2;
   const std::int64_t known = measurements_[winner_].log_times / static_cast<std::int64_t>(rounds_);
-  const bool deviates = std::abs(log_time_of(winner_) - known) > apart;
+  const std::int64_t longer = log_time_of(winner_) - known;
+  const bool deviates = std::max(longer, -longer) > apart;
   measurements_[winner_].end_round();
   candidates_ = std::exchange(not_checked_, {});
   checking_ = false;

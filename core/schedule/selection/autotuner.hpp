@@ -68,8 +68,7 @@ class Autotuner {
     --calls_left_;
     return true;
   }
-  /// What is due where no call is left to count: a round, or a check, in which calls run as
-  /// decided.
+  /// Whether a check, and no round, is due where no call is left to count.
   bool check_is_due() const { return until_round_ > 0; }
   /// Begins another measurement round, or a check.
   void begin_round();

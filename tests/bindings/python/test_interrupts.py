@@ -101,7 +101,7 @@ CALLS = {
 # These wait for no peer.
 OTHERS = {
     *("add_schedules", "algorithm", "dtype_of", "dtypes", "local_world", "operation", "ops", "scaled_sum"),
-    *("typed", "unique_id", "Work.cancel", "Work.on_complete"),
+    *("reproducible", "typed", "unique_id", "Work.cancel", "Work.on_complete"),
     *(
         "Communicator." + name
         for name in "abort async_error attach close detach_profiler explain rank_of report report_data try_probe"
