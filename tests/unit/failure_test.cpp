@@ -66,7 +66,8 @@ TEST(FailureOfAPeer, IsSafeOnATerminal) {
   publish(record, {Failure::Kind::aborted, Rank{0},
                    "a\x1b[2Jb\r\xff"
                    "c\nsecond line \xc3\xa9"});
-  EXPECT_STREQ(Aborted(read(record, 1)->text).what(), "a\\x1b[2Jb\\x0d\\xffc\nsecond line \xc3\xa9");
+  EXPECT_STREQ(Aborted(read(record, 1)->text).what(),
+               "a\\x1b[2Jb\\x0d\\xffc\nsecond line \xc3\xa9");
 }
 
 class FailureOverANetwork : public ::testing::TestWithParam<WordwiseTransport::Order> {};

@@ -167,7 +167,8 @@ void Messages::accept(const TransferPointer& transfer, Rank source, const Messag
 /// The error of a message that does not fit a receive; null if it does.
 std::exception_ptr Messages::misfit(const MessageTransfer& transfer, Rank source,
                                     const MessageFrame& frame) const {
-  const MessageType expected = MessageType::of(transfer.type, transfer.foreign), sent = frame.type();
+  const MessageType expected = MessageType::of(transfer.type, transfer.foreign),
+                    sent = frame.type();
   if (expected.type() && sent.type() && expected != sent) {
     const auto& sender = source == self_ ? peers_.own_control() : peers_.control(source);
     const auto note = Notes::find(sender, sent.note());

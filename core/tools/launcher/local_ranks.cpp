@@ -107,8 +107,7 @@ void LocalRanks::forward(Process& process, Stream stream) {
   const auto buffer = std::make_unique_for_overwrite<char[]>(most_at_once);  // stacks may be small
   const ssize_t got = ::read(from.get(), buffer.get(), most_at_once);
   if (got > 0)
-    return listener_.on_output(process.rank, stream,
-                               {buffer.get(), static_cast<std::size_t>(got)});
+    return listener_.on_output(process.rank, stream, {buffer.get(), static_cast<std::size_t>(got)});
   if (got < 0 && errno == EINTR) return;
   from.reset();
   listener_.on_output(process.rank, stream, {});

@@ -23,7 +23,8 @@ class Library {
   virtual int size() const = 0;
 
   /// Prepares one collective of f32 sums (root 0) with these buffers and returns a function that
-  /// runs it. A broadcast has one buffer, `output`, and so have all calls in place. Empty if the library lacks this collective.
+  /// runs it. A broadcast has one buffer, `output`, and so have all calls in place. Empty if the
+  /// library lacks this collective.
   using Call = std::function<void()>;
   virtual Call prepare(const Cell& cell, float* input, float* output) = 0;
   /// The same with messages between two ranks. Empty if the library lacks them here.
