@@ -34,7 +34,7 @@ void write(char (&to)[sizeof(JobRecord::elsewhere)], const std::vector<RanksOnHo
   text.copy(to, text.size());
 }
 
-/// Whatever cannot be read is left out.
+/// Leaves out facts that it cannot read.
 std::vector<RanksOnHost> hosts_in(std::string_view text, int ranks) {
   std::vector<RanksOnHost> hosts;
   for (std::size_t end = 0; (end = text.find(';')) != text.npos; text.remove_prefix(end + 1)) {

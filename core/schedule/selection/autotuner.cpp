@@ -352,7 +352,7 @@ std::uint64_t Autotuner::calls_until_next_round() const {
   return std::max(between * round, calls_in(moment)) << std::min(rounds_ - 1, most_doublings);
 }
 
-/// A check costs an agreement, as much as a barrier: less than a thousandth of the calls before it.
+/// A check costs an agreement, about as much as a barrier.
 std::uint64_t Autotuner::calls_until_check() const {
   constexpr std::uint64_t between = 32;
   constexpr double moment = 100e-3;
