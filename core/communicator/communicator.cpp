@@ -130,9 +130,9 @@ Task task_of(CheckedCall&& checked) {
 /// Multiplies the input by this rank's factor before it is reduced.
 void scale_input(Task& task, double factor) {
   const auto scaled = std::make_shared<std::vector<std::byte>>(task.input_bytes.value());
-  const std::size_t count = task.input_bytes.value() / task.call.element().value();
+  const std::size_t count = task.input_bytes.value() / task.call->element().value();
   task.transfers.add(TransferStep::scale,
-                     [kernel = kernels::scale_kernel(task.call.type), to = scaled->data(),
+                     [kernel = kernels::scale_kernel(task.call->type), to = scaled->data(),
                       from = task.input, count, factor] { kernel(to, from, count, factor); });
   replace_buffers(task, true, false, [&](AddressRange) { return scaled->data(); });
   task.keep.push_back(scaled);
@@ -174,7 +174,7 @@ void complete_with(const Lengths& lengths, const std::vector<Elements>& expected
     if (sent != expected[peer])
       throw Mismatch(column_mismatch(rank, static_cast<int>(peer), sent, expected[peer]));
   }
-  task.call.shape.counts = lengths.result;
+  task.call->shape.counts = lengths.result;
 }
 
 }  // namespace
@@ -182,14 +182,23 @@ void complete_with(const Lengths& lengths, const std::vector<Elements>& expected
 namespace {
 
 /// The memory of the result; none where a rank gets none.
-std::optional<Operation::Output> output_of(const Request& request, const CheckedCall& checked,
-                                           int rank) {
+std::optional<Operation::Output> output_of(const Request& request, const Call& call, void* output,
+                                           Bytes bytes, int rank) {
   using enum Collective;
   const Collective called = request.collective;
   const bool root_only = called == reduce || called == gather || called == gather_v;
   if (called == barrier || (root_only && rank != request.root)) return std::nullopt;
-  return Operation::Output{request.type, checked.output,
-                           checked.output_bytes.value() / checked.call.element().value()};
+  return Operation::Output{request.type, output, bytes.value() / call.element().value()};
+}
+std::optional<Operation::Output> output_of(const Request& request, const CheckedCall& checked,
+                                           int rank) {
+  return output_of(request, checked.call, checked.output, checked.output_bytes, rank);
+}
+
+/// Whether such a request is one call, from which nothing is made but its plan.
+bool is_one_call(const Request& request) {
+  return request.collective != Collective::all_to_all_v && !request.reducer.scales() &&
+         !request.stream;
 }
 
 /// A collective in flight. Few operations are asked for their text, which takes long to make.
@@ -228,14 +237,14 @@ void Communicator::run_queued(Prepared prepared) {
   Impl::of(*this).engine.run_queued(std::move(prepared.main));
 }
 
-Work Communicator::start_queued(Prepared prepared) {
+Work Communicator::start_queued(Prepared prepared, const Request* request) {
   Engine& engine = Impl::of(*this).engine;
   prepared.read_devices();
   const auto operation =
-      std::make_shared<CallOperation>(engine.progress(), prepared.main.call, prepared.output);
+      std::make_shared<CallOperation>(engine.progress(), *prepared.main.call, prepared.output);
   prepared.main.operation = operation;
   if (prepared.agreement) engine.enqueue(std::move(*prepared.agreement));
-  engine.enqueue(std::move(prepared.main));
+  engine.enqueue(std::move(prepared.main), request);
   return Work{operation};
 }
 
@@ -245,8 +254,7 @@ namespace {
 /// queued.
 bool run_new(Engine& engine, Progress::Lock& lock, const Request& request,
              const Engine::GoesOn* goes_on) {
-  if (request.collective == Collective::all_to_all_v || request.reducer.scales() || request.stream)
-    return false;
+  if (!is_one_call(request)) return false;
   const CheckedCall checked = check(request, engine.rank(), engine.size());
   return engine.run(lock, checked.call, checked.input, checked.output, &request, goes_on);
 }
@@ -286,7 +294,16 @@ void Communicator::run_checked(const Request& request) {
 
 Work Communicator::start(const Request& request) {
   if (request.stream) return streams().on(request.stream).start(without_stream(request));
-  return start_queued(prepare(request));
+  if (needs_devices(request) || !is_one_call(request)) return start_queued(prepare(request));
+  Engine& engine = Impl::of(*this).engine;
+  std::shared_ptr<Operation> operation;
+  const auto make = [&](const Plan& plan, void* output) {
+    return operation = std::make_shared<CallOperation>(
+               engine.progress(), plan.call,
+               output_of(request, plan.call, output, plan.output_bytes, rank()));
+  };
+  if (!engine.start(request, std::ref(make))) return start_queued(prepare(request), &request);
+  return Work{std::move(operation)};
 }
 
 const Settings& Communicator::settings() const {

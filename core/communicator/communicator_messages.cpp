@@ -62,12 +62,12 @@ void pack(Messages::MessageTransfer& transfer, const TensorView& tensor, DeviceS
   const TensorSide side{tensor};
   const Packing packing = packing_for(staging, rank, transfer.sends ? "send" : "receive", tensor);
   transfer.data = packing.data();
-  transfer.memory = packing.memory();
+  transfer.make_special().owner = packing.memory();
   const auto copy = [packing](const auto& body) { packing.copy(body); };
   if (transfer.sends)
     copy([&](const CopyRun& copy_run) { side.pack(packing.data(), copy_run); });
   else
-    transfer.unpack = [copy, side, packing](Bytes) {
+    transfer.special->unpack = [copy, side, packing](Bytes) {
       copy([&](const CopyRun& copy_run) { side.unpack(packing.data(), copy_run); });
     };
 }
@@ -81,11 +81,12 @@ void stage(Messages::MessageTransfer& transfer, const std::string& call, const E
   else
     staging.stage(transfer, call);
   if (!staged) return;
-  if (!transfer.stage) {
+  if (!transfer.is_on_device()) {
     ++*staged;
     return;
   }
-  transfer.stage = [stage = std::move(transfer.stage), staged](Messages::MessageTransfer& later) {
+  auto& how = transfer.special->stage;
+  how = [stage = std::move(how), staged](Messages::MessageTransfer& later) {
     ++*staged;
     stage(later);
   };
@@ -95,8 +96,8 @@ void stage(Messages::MessageTransfer& transfer, const std::string& call, const E
 void allocate_later(Messages::MessageTransfer& transfer, const Message& message,
                     Operation& operation) {
   if (message.any_type) transfer.type.reset();
-  transfer.allocate = [allocate = message.allocate, type = message.type, &operation](
-                          std::optional<DataType> sent, std::uint64_t size) {
+  transfer.make_special().allocate = [allocate = message.allocate, type = message.type, &operation](
+                                         std::optional<DataType> sent, std::uint64_t size) {
     const DataType known = sent.value_or(type);
     const std::size_t count = size / size_of(known).value();
     void* const memory = allocate(known, count);
@@ -154,10 +155,40 @@ class CalledMessages final : public MessagesOperation {
   std::vector<std::shared_ptr<void>> memory_;
 };
 
+/// A message that has ended before its call returns: most short sends do.
+class EndedMessage final : public Operation {
+ public:
+  EndedMessage(std::shared_ptr<Driver> driver, const Message& message, Engine::MessageEnd&& end)
+      : Operation(std::move(driver), {}, output_of({&message, 1})), header_(header_of(message)) {
+    static_cast<void>(settle(std::move(end.error), end.info));  // nobody has a handle yet
+  }
+
+ private:
+  std::string make_text() const override { return describe(header_); }
+
+  const Header header_;
+};
+
 /// Whether a message lies in the memory of the host, in one piece of a known length.
 bool is_plain(const Message& message) {
   return !message.allocate && (!message.tensor || message.tensor->is_dense()) &&
          !on_device(message.data);
+}
+
+/// The transfer of a plain message.
+Messages::MessageTransfer plain_transfer(const Message& message, int rank) {
+  check(message, rank);
+  Messages::MessageTransfer transfer;
+  fill_in(transfer, message);
+  if (message.tensor) transfer.shape = digest_of(message.tensor->shape);
+  return transfer;
+}
+
+/// A function that makes the operation by which a plain message continues.
+auto operation_of(Engine& engine, const Message& message) {
+  return [&engine, &message] {
+    return std::make_shared<CalledMessages>(engine.progress(), std::span{&message, 1});
+  };
 }
 
 }  // namespace
@@ -166,7 +197,15 @@ Work Communicator::start_exchange(const std::vector<Message>& messages) {
   return start_exchange(messages, nullptr);
 }
 Work Communicator::start_transfer(const Message& message) {
-  return start_exchange({&message, 1}, nullptr);
+  if (!is_plain(message)) return start_exchange({&message, 1}, nullptr);
+  Engine& engine = Impl::of(*this).engine;
+  Messages::MessageTransfer transfer = plain_transfer(message, rank());
+  Engine::MessageEnd end;
+  std::shared_ptr<Operation> operation =
+      engine.start(transfer, operation_of(engine, message), end, Engine::Until::started);
+  if (!operation)
+    operation = std::make_shared<EndedMessage>(engine.progress(), message, std::move(end));
+  return Work{std::move(operation)};
 }
 
 Work Communicator::start_exchange(std::span<const Message> messages, const StagedCount& staged) {
@@ -198,13 +237,8 @@ Work Communicator::start_exchange(std::span<const Message> messages, const Stage
 MessageInfo Communicator::transfer(const Message& message) {
   if (!is_plain(message)) return wait_for_message(start_transfer(message));
   Engine& engine = Impl::of(*this).engine;
-  check(message, rank());
-  Messages::MessageTransfer transfer;
-  fill_in(transfer, message);
-  if (message.tensor) transfer.shape = digest_of(message.tensor->shape);
-  return engine.run(transfer, [&] {
-    return std::make_shared<CalledMessages>(engine.progress(), std::span{&message, 1});
-  });
+  Messages::MessageTransfer transfer = plain_transfer(message, rank());
+  return engine.run(transfer, operation_of(engine, message));
 }
 
 bool Communicator::may_stay_on_device(const Message& message) const {

@@ -113,7 +113,7 @@ Communicator::Prepared Communicator::prepare(const TensorRequest& request) const
   if (sent) plain.input = sent.data();
   if (received) plain.output = received.data();
   Prepared prepared = prepare(plain);
-  if (!request.any_shape) prepared.main.call.tensor = call.shape;
+  if (!request.any_shape) prepared.main.call->tensor = call.shape;
   if (prepared.output) prepared.output->data = call.request.output;
   if (sent)
     pack_input(prepared.main, sent, [sent, side = *call.input] {

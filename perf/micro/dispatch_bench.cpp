@@ -6,6 +6,9 @@
 //   Alone/BUFFERS    all_reduce of 8 bytes in a world of one rank, with BUFFERS buffers in turn
 //   AndBarrier       the same with one buffer, each followed by a barrier; time of both
 //   Broadcast/RANKS  broadcast of 8 bytes from rank 0, which the other ranks receive in turn
+//   Started/CALLS    so many all_reduces of 8 bytes in a world of one rank, started, then awaited
+//   Ahead/CALLS      so many broadcasts of 8 bytes, started on the root, then on another rank
+//   Window/MESSAGES  so many messages of 8 bytes: sends are started, then receives, then awaited
 #include <benchmark/benchmark.h>
 
 #include <array>
@@ -58,6 +61,57 @@ void Broadcast(benchmark::State& state) {
       static_cast<double>(calls), benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
 }
 BENCHMARK(Broadcast)->Arg(2)->Arg(4)->Arg(8);
+
+/// The time of one call of one rank.
+void count_calls(benchmark::State& state, std::int64_t calls) {
+  state.counters["call"] =
+      benchmark::Counter(static_cast<double>(state.iterations() * calls),
+                         benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+}
+
+void Started(benchmark::State& state) {
+  auto world = Communicator::local_world(1);
+  const Buffer input{1, 2};
+  std::vector<Buffer> outputs(static_cast<std::size_t>(state.range(0)));
+  std::vector<Work> works;
+  for (auto _ : state) {
+    for (Buffer& output : outputs) works.push_back(world.front().start_all_reduce(input, output));
+    for (const Work& work : works) work.wait();
+    works.clear();
+  }
+  count_calls(state, state.range(0));
+}
+BENCHMARK(Started)->Arg(1)->Arg(16)->Arg(100);
+
+void Ahead(benchmark::State& state) {
+  Settings settings;
+  settings.autotune = false;
+  auto world = Communicator::local_world(2, settings);
+  std::vector<Buffer> buffers(static_cast<std::size_t>(state.range(0)));
+  std::vector<Work> works;
+  for (auto _ : state) {
+    for (Communicator& rank : world)
+      for (Buffer& buffer : buffers) works.push_back(rank.start_broadcast(buffer, 0));
+    for (const Work& work : works) work.wait();
+    works.clear();
+  }
+  count_calls(state, 2 * state.range(0));
+}
+BENCHMARK(Ahead)->Arg(1)->Arg(16);
+
+void Window(benchmark::State& state) {
+  auto world = Communicator::local_world(2);
+  std::vector<Buffer> buffers(static_cast<std::size_t>(state.range(0)));
+  std::vector<Work> works;
+  for (auto _ : state) {
+    for (Buffer& buffer : buffers) works.push_back(world[0].start_send(buffer, 1));
+    for (Buffer& buffer : buffers) works.push_back(world[1].start_receive(buffer, 0));
+    for (const Work& work : works) work.wait();
+    works.clear();
+  }
+  count_calls(state, state.range(0));
+}
+BENCHMARK(Window)->Arg(1)->Arg(16)->Arg(64);
 
 }  // namespace
 }  // namespace capstan::perf

@@ -144,14 +144,14 @@ class MessageReadsOnDevices : public MessageReads {
  protected:
   /// Takes the buffer of a transfer for memory of a device.
   void put_on_device(const std::shared_ptr<Transfer>& transfer) {
-    transfer->pointer->stage = [this](Messages::MessageTransfer& message) {
+    transfer->pointer->make_special().stage = [this](Messages::MessageTransfer& message) {
       ++staged_;
       const auto copy = std::make_shared<std::vector<std::byte>>(message.size);
       if (message.sends) std::copy_n(message.data, message.size, copy->data());
       std::byte* const device = std::exchange(message.data, copy->data());
-      message.memory = copy;
+      message.make_special().owner = copy;
       if (!message.sends)
-        message.unpack = [copy, device](Bytes bytes) {
+        message.special->unpack = [copy, device](Bytes bytes) {
           std::copy_n(copy->data(), bytes.value(), device);
         };
     };
@@ -221,7 +221,9 @@ TEST_F(MessageReadsOnDevices, AShortMessageIntoALongBufferIsStaged) {
 
 TEST_F(MessageReadsOnDevices, WithoutRoomForAHostCopyTheReceiveHasTheError) {
   const auto got = receive_on_device();
-  got->pointer->stage = [](Messages::MessageTransfer&) { throw LimitReached("no pinned memory"); };
+  got->pointer->make_special().stage = [](Messages::MessageTransfer&) {
+    throw LimitReached("no pinned memory");
+  };
   const auto sent = send();
   world_.settle();
   EXPECT_TRUE(got->finished && got->error);

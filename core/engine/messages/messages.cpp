@@ -177,7 +177,7 @@ std::exception_ptr Messages::misfit(const MessageTransfer& transfer, Rank source
         self_.value(), to_string(*transfer.type, transfer.foreign), source.value(), frame.tag,
         sent.name(note ? note->name.c_str() : nullptr));
   }
-  if (transfer.allocate) return nullptr;
+  if (transfer.allocates()) return nullptr;
   const bool shaped = transfer.shape != 0;
   if (shaped && frame.shape != 0 ? frame.shape != transfer.shape
                                  : shaped && frame.size < transfer.size)
@@ -196,9 +196,9 @@ std::exception_ptr Messages::misfit(const MessageTransfer& transfer, Rank source
 
 /// Gives a receive of any length the memory for its message.
 std::exception_ptr Messages::make_room(MessageTransfer& transfer, const MessageFrame& frame) {
-  if (!transfer.allocate) return nullptr;
+  if (!transfer.allocates()) return nullptr;
   try {
-    transfer.data = transfer.allocate(frame.type().type(), frame.size);
+    transfer.data = transfer.special->allocate(frame.type().type(), frame.size);
     transfer.size = frame.size;
     return nullptr;
   } catch (const Error&) {
@@ -266,13 +266,17 @@ void Messages::finish(const TransferPointer& transfer, std::exception_ptr error,
   end_hardware_access(*transfer, error != nullptr);
   const auto finished = std::exchange(transfer->finished, nullptr);
   if (!finished) return;
-  try {
-    if (!error && transfer->stage && transfer->flush) transfer->flush();
-    if (!error && transfer->unpack) transfer->unpack(Bytes{size});
-  } catch (const Error&) {
-    error = std::current_exception();
-  }
+  if (transfer->special && !error) error = hand_over(*transfer->special, size);
   finished(std::move(error), {source, tag, Bytes{size}});
+}
+
+/// Has the caller find what has come into special memory.
+std::exception_ptr Messages::hand_over(const SpecialMemory& memory, std::uint64_t size) try {
+  if (memory.stage && memory.flush) memory.flush();
+  if (memory.unpack) memory.unpack(Bytes{size});
+  return nullptr;
+} catch (const Error&) {
+  return std::current_exception();
 }
 
 /// Before a buffer is given back.

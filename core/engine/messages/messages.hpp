@@ -50,6 +50,23 @@ class Messages {
   static constexpr int largest_group_tag = std::numeric_limits<int>::max() - first_group_tag;
   using Time = std::chrono::steady_clock::time_point;
 
+  struct MessageTransfer;
+  /// How a transfer gets at memory that is not simply the caller's, on the host.
+  struct SpecialMemory {
+    /// Allocates the memory of a receive of any length, for a message of a type and size in bytes.
+    /// An exception is the error of the transfer, and the message is dropped.
+    std::function<std::byte*(std::optional<DataType>, std::uint64_t)> allocate{};
+    /// Owns the memory at `data`, where that is a host copy of memory on a device.
+    std::shared_ptr<void> owner{};
+    /// Moves so many received bytes from that host copy to the device. An exception is the error of
+    /// the transfer.
+    std::function<void(Bytes)> unpack{};
+    /// While `data` is on a device: replaces it by a host copy, for what hardware does not move.
+    std::function<void(MessageTransfer&)> stage{};
+    /// Has kernels see what a card has written to the device. An exception is the error of the
+    /// transfer.
+    std::function<void()> flush{};
+  };
   /// A message that is being sent or received. `finished` is called once, by the function that
   /// completes it.
   struct MessageTransfer {
@@ -68,24 +85,20 @@ class Messages {
     /// A digest of the tensor's shape, 0 if there is none: sent along, or expected by a receive,
     /// which the message then fills.
     std::uint32_t shape = 0;
-    /// Allocates the memory of a receive of any length, for a message of a type and size in bytes.
-    /// An exception is the error of the transfer, and the message is dropped.
-    std::function<std::byte*(std::optional<DataType>, std::uint64_t)> allocate{};
-    /// Owns the memory at `data`, where that is a host copy of memory on a device.
-    std::shared_ptr<void> memory{};
-    /// Moves so many received bytes from that host copy to the device. An exception is the error of
-    /// the transfer.
-    std::function<void(Bytes)> unpack{};
-    /// While `data` is on a device: replaces it by a host copy, for what hardware does not move.
-    std::function<void(MessageTransfer&)> stage{};
-    /// Has kernels see what a card has written to the device. An exception is the error of the
-    /// transfer.
-    std::function<void()> flush{};
+    std::shared_ptr<SpecialMemory> special{};  ///< null, for most
     /// The memory of an offer to another host, which the receiver's network card may read.
     std::shared_ptr<ExposedMemory> exposed{};
     /// The read by this rank's network card that a receive has begun.
     std::shared_ptr<RemoteRead> read{};
     Time since{};  ///< when check() first saw it wait since its last progress
+
+    SpecialMemory& make_special() {
+      if (!special) special = std::make_shared<SpecialMemory>();
+      return *special;
+    }
+    bool allocates() const { return special && special->allocate; }
+    bool has_owner() const { return special && special->owner; }
+    bool is_on_device() const { return special && special->stage; }
   };
   using TransferPointer = std::shared_ptr<MessageTransfer>;
 
@@ -231,6 +244,7 @@ class Messages {
   void watch_sources();
   void check_sends(Time now, Judge& judge);
   const MessageTransfer* first_unsent(Rank peer) const;
+  static std::exception_ptr hand_over(const SpecialMemory& memory, std::uint64_t size);
   void end_hardware_access(MessageTransfer& transfer, bool failed);
   static void to_host(MessageTransfer& transfer);
   static Time::duration waited(Time& since, Time now);

@@ -36,12 +36,12 @@ void Messages::offer(const TransferPointer& transfer, MessageFrame& frame) {
 /// Has a network card read the message, out of a device or else out of a host copy.
 void Messages::expose(MessageTransfer& transfer, MessageFrame& frame) {
   const auto expose = [&] {
-    const MemoryKind kind = transfer.stage ? MemoryKind::device : MemoryKind::host;
+    const MemoryKind kind = transfer.is_on_device() ? MemoryKind::device : MemoryKind::host;
     transfer.exposed =
         peers_.transport().expose(Rank{transfer.peer}, transfer.data, Bytes{transfer.size}, kind);
   };
   if (options_.read_remote && transfer.size > 0) expose();
-  if (!transfer.exposed && transfer.stage) {
+  if (!transfer.exposed && transfer.is_on_device()) {
     to_host(transfer);
     if (options_.read_remote) expose();
   }
@@ -51,7 +51,8 @@ void Messages::expose(MessageTransfer& transfer, MessageFrame& frame) {
 }
 
 void Messages::to_host(MessageTransfer& transfer) {
-  if (const auto stage = std::exchange(transfer.stage, nullptr)) stage(transfer);
+  if (!transfer.is_on_device()) return;
+  std::exchange(transfer.special->stage, nullptr)(transfer);
 }
 
 bool Messages::may_stay_on_device(const MessageTransfer& transfer) const {
@@ -194,12 +195,12 @@ bool Messages::start_read(const Incoming& incoming) {
   const MessageFrame& frame = incoming.frame;
   const bool can = options_.read_remote && !peers_.mapped(incoming.source) && frame.memory != 0;
   const auto start = [&] {
-    const MemoryKind kind = transfer.stage ? MemoryKind::device : MemoryKind::host;
+    const MemoryKind kind = transfer.is_on_device() ? MemoryKind::device : MemoryKind::host;
     transfer.read = peers_.transport().start_read(incoming.source, frame.address, frame.memory,
                                                   transfer.data, Bytes{frame.size}, kind);
   };
   if (can) start();
-  if (!transfer.read && transfer.stage) {
+  if (!transfer.read && transfer.is_on_device()) {
     to_host(transfer);
     if (can) start();
   }

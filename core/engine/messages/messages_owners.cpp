@@ -8,19 +8,25 @@
 
 namespace capstan {
 
+/// A transfer that has just begun is the last one wherever it waits.
 void Messages::replace(const MessageTransfer& transfer, const TransferPointer& by) {
   const auto change = [&](TransferPointer& known) {
-    if (known.get() == &transfer) known = by;
+    const bool found = known.get() == &transfer;
+    if (found) known = by;
+    return found;
   };
   if (!transfer.sends) {
-    std::ranges::for_each(posted_, change);
+    if (std::any_of(posted_.rbegin(), posted_.rend(), change)) return;
     for (Incoming& incoming : incoming_) change(incoming.transfer);
     return;
   }
   const Rank peer{transfer.peer};
-  for (auto& [id, offered] : offered_) change(offered);
-  for (Outgoing& outgoing : outgoing_[peer]) change(outgoing.transfer);
-  std::ranges::for_each(sending_[peer], change);
+  if (const auto offered = offered_.find(transfer.id); offered != offered_.end())
+    if (change(offered->second)) return;
+  auto& waiting = outgoing_[peer];
+  const auto change_waiting = [&](Outgoing& outgoing) { return change(outgoing.transfer); };
+  if (std::any_of(waiting.rbegin(), waiting.rend(), change_waiting)) return;
+  static_cast<void>(std::any_of(sending_[peer].rbegin(), sending_[peer].rend(), change));
 }
 
 /// The frame of a send, of which nothing has been sent, that waits for room in the ring; null if
@@ -36,7 +42,8 @@ Messages::Outgoing* Messages::waiting_frame(const TransferPointer& transfer) {
 
 bool Messages::can_detach(const TransferPointer& transfer) {
   if (!transfer->sends) return !transfer->finished || !transfer->read;
-  return !transfer->finished || transfer->memory || is_sending(transfer) || waiting_frame(transfer);
+  return !transfer->finished || transfer->has_owner() || is_sending(transfer) ||
+         waiting_frame(transfer);
 }
 
 void Messages::detach(const TransferPointer& transfer) {
@@ -44,13 +51,13 @@ void Messages::detach(const TransferPointer& transfer) {
   transfer->finished = nullptr;
   if (!transfer->sends) {
     if (std::erase(posted_, transfer) > 0) return static_cast<void>(--pending_);
-    transfer->stage = nullptr;
+    if (transfer->special) transfer->special->stage = nullptr;
     transfer->own.assign(transfer->data, transfer->data + transfer->done);
     transfer->own.resize(transfer->size);
     transfer->data = transfer->own.data();
     return;
   }
-  if (transfer->memory || is_sending(transfer)) return;
+  if (transfer->has_owner() || is_sending(transfer)) return;
   transfer->own.assign(transfer->data, transfer->data + transfer->size);
   waiting_frame(transfer)->payload = transfer->data = transfer->own.data();
 }

@@ -89,8 +89,8 @@ bool Messages::begins_at_once(const MessageTransfer& transfer) try {
   constexpr std::uint64_t most = 64 << 10;
   const Rank peer{transfer.peer};
   const std::uint64_t size = transfer.size, fragment = fragment_of(transfer);
-  return peers_.mapped(peer) && !transfer.stage && size <= most && outgoing_[peer].empty() &&
-         rings_.has_room(peer, size, (size + fragment - 1) / fragment) &&
+  return peers_.mapped(peer) && !transfer.is_on_device() && size <= most &&
+         outgoing_[peer].empty() && rings_.has_room(peer, size, (size + fragment - 1) / fragment) &&
          peers_.allocation_of(transfer.data, Bytes{size}) == 0;
 } catch (const Error&) {  // what the peer says is wrong: the offer meets it again
   return false;

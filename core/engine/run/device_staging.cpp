@@ -55,7 +55,7 @@ std::shared_ptr<std::byte> DeviceStaging::pinned(Bytes size, const std::string& 
 void DeviceStaging::stage(Task& task, int rank) {
   const bool input = task.input_bytes > Bytes{0} && on_device(task.input);
   const bool output = task.output_bytes > Bytes{0} && on_device(task.output);
-  if (input || output) stage(task, call_of(rank, to_string(task.call)), input, output);
+  if (input || output) stage(task, call_of(rank, to_string(*task.call)), input, output);
 }
 
 void DeviceStaging::stage(Task& task, const std::string& call, bool input, bool output) {
@@ -69,7 +69,7 @@ void DeviceStaging::stage(Task& task, const std::string& call, bool input, bool 
   });
   task.keep.insert(task.keep.end(), memory.begin(), memory.end());
   const Transfer in = transfer(call, memory.front()), out = transfer(call, memory.back());
-  const bool fills = output && !writes_all(task.call.collective);
+  const bool fills = output && !writes_all(task.call->collective);
   if (input || fills)
     task.transfers.add(TransferStep::stage,
                        [=, staged = task.input, staged_output = task.output,
@@ -89,16 +89,20 @@ void DeviceStaging::stage(Messages::MessageTransfer& message, const std::string&
   const auto memory = pinned(Bytes{message.size}, call, message.data);
   const Transfer transfer = this->transfer(call, memory);
   std::byte* const data = std::exchange(message.data, memory.get());
-  message.memory = memory;
+  message.make_special().owner = memory;
   if (message.sends)
     copy(transfer, message.data, data, Bytes{message.size});
   else
-    message.unpack = [=, staged = message.data](Bytes size) { copy(transfer, data, staged, size); };
+    message.special->unpack = [=, staged = message.data](Bytes size) {
+      copy(transfer, data, staged, size);
+    };
 }
 
 void DeviceStaging::stage_if_needed(Messages::MessageTransfer& message, const std::string& call) {
   if (!message.sends && !flush_after_read(message, call)) return stage(message, call);
-  message.stage = [this, call](Messages::MessageTransfer& later) { stage(later, call); };
+  message.make_special().stage = [this, call](Messages::MessageTransfer& later) {
+    stage(later, call);
+  };
 }
 
 /// A card's writes to a device are flushed when they have come. False where the device cannot do
@@ -114,7 +118,7 @@ bool DeviceStaging::flush_after_read(Messages::MessageTransfer& message, const s
   } catch (const SystemError&) {
     return false;
   }
-  message.flush = flush;
+  message.make_special().flush = flush;
   return where.has_value();
 }
 

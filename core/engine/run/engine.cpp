@@ -173,7 +173,8 @@ void Engine::run_call(Progress::Lock& lock, const Call& call, const void* input,
 [[gnu::noinline]] void Engine::push(Progress::Lock& lock, const Call& call, const CachedPlan* plan,
                                     const void* input, void* output, const GoesOn* goes_on) {
   Outcome outcome;
-  Task task{.call = call, .plan = plan, .input = input, .output = output};
+  Task task{.plan = plan, .input = input, .output = output};
+  if (!plan) task.call = call;
   if (goes_on)
     (*goes_on)(task);
   else
@@ -211,28 +212,6 @@ void Engine::wait_for(const Outcome& outcome) {
   progress_->drive([&] { return outcome.finished.load(std::memory_order_acquire); },
                    Deadline::never());
   if (outcome.error) std::rethrow_exception(outcome.error);
-}
-
-void Engine::enqueue(Task task) {
-  {
-    const Progress::Lock lock{*progress_};
-    if (failure_) failure_->raise();
-    if (!task.complete_call && expects_shared_buffers())
-      if (const auto agreement = plans_.visibility_agreement(task.call))
-        tasks_.push_back(agree_on_visibility(*agreement, task));
-    if (!task.complete_call) task.plan = plan_at_end(task.call);
-    tasks_.push_back(std::move(task));
-    // Small calls are sent at once. Long ones are left to a thread that has time. Measured ones,
-    // and the agreements that come before them, are left to the thread that waits, so that the time
-    // is that of the call alone.
-    const CachedPlan* const first = tasks_.front().plan;
-    const bool measures =
-        first && (first->measured || first->plan.call.purpose == Purpose::decision);
-    const bool small = first && in_packets(first->plan.protocol) && !measures;
-    if (small && !progress_->has_thread()) poll();
-  }
-  progress_->announce();
-  progress_->there_is_work();
 }
 
 bool Engine::poll() {
@@ -316,7 +295,7 @@ bool Engine::begin_first() {
   entered_ = 0;  // a call in the queue begins when its turn comes
   if (Task& task = tasks_.front(); !task.plan) {
     if (const auto complete = std::exchange(task.complete_call, nullptr)) complete(task);
-    task.plan = next_plan(task.call, tasks_.begin());
+    task.plan = next_plan(*task.call, tasks_.begin());
     if (!task.plan) return begin_first();  // the agreement, which is now first
   }
   Task& task = tasks_.front();
@@ -330,16 +309,20 @@ bool Engine::begin_first() {
 }
 
 void Engine::end_first() {
-  Task task = tasks_.take_front();
-  running_ = false;
-  std::exception_ptr error;  // concerns this rank alone: peers have their results
-  try {
-    task.transfers.run_outputs();
-  } catch (...) {
-    error = std::current_exception();
+  const CachedPlan* plan = nullptr;
+  {
+    TaskQueue::Taken task = tasks_.take_front();
+    running_ = false;
+    std::exception_ptr error;  // concerns this rank alone: peers have their results
+    try {
+      task->transfers.run_outputs();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    report_end(*task, error);
+    plan = task->plan;
   }
-  report_end(task, error);
-  after_call(*task.plan);
+  after_call(*plan);
   progress_->waits().forget_failure();
 }
 

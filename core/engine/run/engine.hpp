@@ -103,8 +103,13 @@ class Engine {
   bool run(const Request& request, RunNew run_new, const GoesOn* goes_on = nullptr);
   /// Puts a task into the queue and waits for its end. Throws the call's error.
   void run_queued(Task task);
-  /// Puts a task into the queue. It moves on whenever Progress polls.
-  void enqueue(Task task);
+  /// Puts a task into the queue. It moves on whenever Progress polls. Remembers the request that
+  /// the task was made from, for start(); null: that cannot be repeated.
+  void enqueue(Task task, const Request* request = nullptr);
+  /// Makes the operation of a call with this plan, and this output.
+  using MakeCall = std::function<std::shared_ptr<Operation>(const Plan&, void* output)>;
+  /// Starts a request that has been remembered. False: it was not.
+  bool start(const Request& request, const MakeCall& make);
 
   /// From now on this executor runs the tasks, which put() brings: the communicator makes no other
   /// calls. Null: that has an end, and so have tasks that are pending.
@@ -118,9 +123,20 @@ class Engine {
 
   /// Starts the messages of an operation, whose transfers have been filled in.
   void start(MessagesOperation& operation);
-  /// Runs one message to its end, without an operation where it ends soon: `make` makes the one by
-  /// which it goes on otherwise. Throws the message's error.
+  /// The end of a message that has needed no operation.
+  struct MessageEnd {
+    bool done = false;
+    std::exception_ptr error{};
+    MessageInfo info{};
+  };
+  enum class Until : std::uint8_t { started, polled };
   using MakeOperation = std::function<std::shared_ptr<MessagesOperation>()>;
+  /// Starts one message, which lies on the stack; where its caller will wait for it, polls for as
+  /// long as a short call does. Null: it has ended. Otherwise `make` has made the operation by
+  /// which it continues, and into which it has been moved.
+  std::shared_ptr<MessagesOperation> start(Messages::MessageTransfer& transfer,
+                                           const MakeOperation& make, MessageEnd& end, Until until);
+  /// Runs one message to its end. Throws the message's error.
   MessageInfo run(Messages::MessageTransfer& transfer, const MakeOperation& make);
   /// See Messages. Needs no lock.
   bool may_stay_on_device(const Messages::MessageTransfer& transfer) const {
@@ -221,6 +237,7 @@ class Engine {
   const Executor& executor() const {
     return other_ ? *other_ : static_cast<const Executor&>(executor_);
   }
+  void send_small_calls();
   bool run_tasks();
   bool begin_first();
   void end_first();

@@ -25,9 +25,9 @@ PeerMappedBuffers Engine::peer_mapped(const Call& call, const void* input,
 Task Engine::agree_on_visibility(const Call& agreement, Task& task) {
   using Visibility = std::array<PeerMappedBuffers, 1>;
   const auto answers = std::make_shared<Answers<Visibility>>();
-  answers->own = {peer_mapped(task.call, task.input, task.output)};
+  answers->own = {peer_mapped(*task.call, task.input, task.output)};
   task.complete_call = [answers](Task& agreed) {
-    agreed.call.peer_mapped = answers->result.front();
+    agreed.call->peer_mapped = answers->result.front();
   };
   Task first = task_of(agreement, answers);
   first.plan = &plans_.plan(agreement);
@@ -46,7 +46,7 @@ Task Engine::agree_on_times(TunedCalls& calls, const Call& call) {
                             .purpose = Purpose::decision,
                             .about = std::make_shared<const Call>(call)};
   Task task = task_of(agreement.call(), answers);
-  task.plan = &plans_.plan(task.call);
+  task.plan = &plans_.plan(*task.call);
   task.transfers.add(TransferStep::gather, [&calls, answers] { calls.tuner.times(answers->own); });
   task.transfers.add(TransferStep::scatter,
                      [&calls, answers] { PlanCache::decide(calls, answers->result); });
@@ -62,7 +62,7 @@ Task Engine::meet_before(TunedCalls& calls, const Call& call) {
     calls.meeting = std::make_shared<const Call>(agreement.call());
   }
   Task task = task_of(*calls.meeting, std::make_shared<Answers<std::array<std::uint8_t, 1>>>());
-  task.plan = &plans_.plan(task.call);
+  task.plan = &plans_.plan(*task.call);
   return task;
 }
 

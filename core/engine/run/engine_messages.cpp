@@ -61,7 +61,7 @@ void Engine::message_ended(MessagesOperation& operation, std::exception_ptr erro
   operation.engine_ = nullptr;
   --exchanges_;
   for (auto& transfer : operation.transfers())  // a handle may live long
-    if (transfer.memory) transfer.memory = nullptr, transfer.unpack = nullptr;
+    if (transfer.has_owner()) transfer.special.reset();
   progress_->ended(operation.shared_from_this(), operation.failed_, info);
 }
 
@@ -103,12 +103,9 @@ void Engine::poll_for_message(const bool& done) {
   }
 }
 
-MessageInfo Engine::run(Messages::MessageTransfer& transfer, const MakeOperation& make) {
-  struct {
-    bool done = false;
-    std::exception_ptr error{};
-    MessageInfo info{};
-  } end;
+std::shared_ptr<MessagesOperation> Engine::start(Messages::MessageTransfer& transfer,
+                                                 const MakeOperation& make, MessageEnd& end,
+                                                 Until until) {
   std::shared_ptr<MessagesOperation> operation;
   {
     const Progress::Lock lock{*progress_};
@@ -118,15 +115,21 @@ MessageInfo Engine::run(Messages::MessageTransfer& transfer, const MakeOperation
       end = {true, std::move(error), info};
     };
     begin_unowned(transfer);
-    poll_for_message(end.done);
+    if (until == Until::polled) poll_for_message(end.done);
     if (!end.done) operation = go_on(transfer, make);
   }
   progress_->announce();
+  if (operation) progress_->there_is_work();
+  return operation;
+}
+
+MessageInfo Engine::run(Messages::MessageTransfer& transfer, const MakeOperation& make) {
+  MessageEnd end;
+  const auto operation = start(transfer, make, end, Until::polled);
   if (!operation) {
     if (end.error) std::rethrow_exception(end.error);
     return end.info;
   }
-  progress_->there_is_work();
   progress_->drive([&] { return operation->ended(); }, Deadline::never());
   if (operation->error()) std::rethrow_exception(operation->error());
   return operation->message().value();

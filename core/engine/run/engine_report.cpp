@@ -94,9 +94,10 @@ StateReport::Member Engine::member_report(Rank rank, Time now) {
 
 void Engine::add_pending(StateReport& report, Time now) const {
   for (const Task& task : tasks_) {
-    report.pending.push_back({.text = to_string(task.call),
-                              .collective = std::string{name_of(task.call.collective)},
-                              .type = std::string{name_of(task.call.type)},
+    const Call& call = task.known_call();
+    report.pending.push_back({.text = to_string(call),
+                              .collective = std::string{name_of(call.collective)},
+                              .type = std::string{name_of(call.type)},
                               .input_bytes = task.input_bytes.value(),
                               .output_bytes = task.output_bytes.value()});
     if (&task != &tasks_.front() || !running_) continue;

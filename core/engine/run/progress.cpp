@@ -49,7 +49,7 @@ bool Progress::poll(Turn* turn) {
       engines_[i]->share_core(busy > 1 || core_.is_shared());
       moved |= engines_[i]->poll();
     }
-    moved |= announced_ < ended_.size();
+    moved |= has_ended_.load(std::memory_order_relaxed);
   }
   announce(turn);
   if (mutex_.is_awaited()) sched_yield();
@@ -169,32 +169,51 @@ void Progress::stop_telling() {
 
 void Progress::ended(std::shared_ptr<Operation> operation, std::exception_ptr error,
                      const std::optional<MessageInfo>& message) {
-  if (operation) ended_.push_back({std::move(operation), std::move(error), message});
+  if (!operation) return;
+  auto callbacks = operation->settle(std::move(error), message);
+  if (callbacks.empty())
+    forgotten_.push_back(std::move(operation));
+  else
+    ended_.push_back({std::move(operation), std::move(callbacks)});
+  has_ended_.store(true, std::memory_order_relaxed);
 }
 
+/// The next operation with callbacks. Forgets those without. The thread on which one has ended
+/// calls it, and others find it where they see it.
 std::optional<Progress::Ended> Progress::next_ended() {
+  std::vector<std::shared_ptr<Operation>> forgotten;
+  std::optional<Ended> next;
+  if (!has_ended_.load(std::memory_order_relaxed)) return next;
+  {
+    const Lock lock{*this};
+    forgotten.swap(forgotten_);
+    if (!ended_.empty()) {
+      next = std::move(ended_.front());
+      ended_.pop_front();
+    }
+    has_ended_.store(!ended_.empty(), std::memory_order_relaxed);
+  }
+  if (forgotten.empty()) return next;
+  forgotten.clear();
   const Lock lock{*this};
-  if (announced_ < ended_.size()) return std::move(ended_[announced_++]);
-  ended_.clear(), announced_ = 0;
-  return std::nullopt;
+  if (forgotten_.empty()) forgotten_.swap(forgotten);
+  return next;
 }
 
-/// One by one: a callback may wait for the operation that ended next, which another thread, or a
-/// wait in the callback, then announces.
+/// One by one: a callback may wait for what the next one starts, which another thread, or a wait in
+/// the callback, then calls.
 void Progress::announce(Turn* turn) {
   while (const auto ended = next_ended()) {
-    const auto callbacks = ended->operation->settle(ended->error, ended->message);
-    if (callbacks.empty()) continue;
     const Turn::Away away{turn};
     const CallingBack amid_a_call;
-    for (const auto& callback : callbacks) callback(*ended->operation);
+    for (const auto& callback : ended->callbacks) callback(*ended->operation);
     if (is_inherited()) return;  // a callback has forked: the parent continues
   }
 }
 
 void Progress::announce_silently() {
-  while (const auto ended = next_ended())
-    static_cast<void>(ended->operation->settle(ended->error, ended->message));
+  while (next_ended()) {
+  }
 }
 
 /// Sleeps until a peer has news; true if something has moved meanwhile.

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <deque>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -110,10 +111,10 @@ class Progress final : public Driver,
     std::jthread thread_;
   };
 
-  /// Under the lock: this operation has ended. announce() completes or fails it.
+  /// Under the lock: completes or fails an operation. announce() runs its callbacks.
   void ended(std::shared_ptr<Operation> operation, std::exception_ptr error,
              const std::optional<MessageInfo>& message);
-  /// Without the lock: completes or fails operations that have ended, and runs their callbacks.
+  /// Without the lock: runs the callbacks of operations that have ended, and forgets these.
   void announce() { announce(nullptr); }
   /// The same without callbacks, because the process exits.
   void announce_silently();
@@ -170,11 +171,12 @@ class Progress final : public Driver,
   std::atomic<bool> tells_waits_ = false;
   struct Ended {
     std::shared_ptr<Operation> operation;
-    std::exception_ptr error;
-    std::optional<MessageInfo> message;
+    std::vector<Operation::Callback> callbacks;
   };
-  std::vector<Ended> ended_;   // keeps its memory: a call allocates nothing here
-  std::size_t announced_ = 0;  // of ended_
+  std::deque<Ended> ended_;  // with callbacks that are still to run
+  /// Without callbacks: only to be forgotten, which may destroy what the program has given them.
+  std::vector<std::shared_ptr<Operation>> forgotten_;  // keeps its memory
+  std::atomic<bool> has_ended_ = false;                // either has any; written under the lock
   std::optional<Ended> next_ended();
 
   std::atomic<Clock::time_point> check_due_{};        // in serve_caller()

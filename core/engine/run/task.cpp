@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "core/engine/run/plan_cache.hpp"
+
 namespace capstan {
 namespace {
 
@@ -20,6 +22,21 @@ std::byte* copy_of(AddressRange range, Task& task) {
 }
 
 }  // namespace
+
+const Call& Task::known_call() const {
+  return call ? *call : plan->plan.call;
+}
+
+void Task::clear() {
+  call.reset();
+  plan = nullptr;
+  operation.reset();
+  outcome = nullptr;
+  owns_input = owns_output = reads_input_at_once = false;
+  transfers.clear();
+  if (complete_call) complete_call = nullptr;
+  keep.clear();
+}
 
 void replace_buffers(Task& task, bool input, bool output,
                      const std::function<std::byte*(AddressRange)>& memory_for) {

@@ -6,6 +6,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/engine/run/agreement.hpp"
@@ -27,7 +28,7 @@ struct Outcome {
 /// One collective operation in the queue of a rank. Operations of a communicator run one after
 /// another, in the order in which they were asked for, which is the same on all ranks.
 struct Task {
-  Call call{};
+  std::optional<Call> call{};        ///< none: it is that of the plan
   const CachedPlan* plan = nullptr;  ///< of the call, as soon as it is known
   const void* input = nullptr;
   void* output = nullptr;
@@ -49,6 +50,10 @@ struct Task {
   std::function<void(Task&)> complete_call{};
   /// Memory that lives as long as the task.
   std::vector<std::shared_ptr<void>> keep{};
+
+  const Call& known_call() const;
+  /// Makes it a new task. Costs little where little was set.
+  void clear();
 };
 
 /// The task of an agreement, whose result will be in `answers`.

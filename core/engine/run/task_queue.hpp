@@ -24,21 +24,38 @@ class TaskQueue {
   const_iterator begin() const { return tasks_.begin(); }
   const_iterator end() const { return tasks_.end(); }
 
-  void push_back(Task task) { insert(tasks_.end(), std::move(task)); }
-  void insert(const_iterator place, Task task) {
-    if (spare_.empty()) return static_cast<void>(tasks_.insert(place, std::move(task)));
-    spare_.front() = std::move(task);
-    tasks_.splice(place, spare_, spare_.begin());
+  /// A new task at the end.
+  Task& append() {
+    if (spare_.empty()) return tasks_.emplace_back();
+    tasks_.splice(tasks_.end(), spare_, spare_.begin());
+    return tasks_.back();
   }
-  Task take_front() {
-    Task task = std::move(tasks_.front());
-    constexpr std::size_t most_spare = 16;
-    if (spare_.size() < most_spare)
-      spare_.splice(spare_.begin(), tasks_, tasks_.begin());
-    else
-      tasks_.pop_front();
-    return task;
-  }
+  void push_back(Task task) { append() = std::move(task); }
+  void insert(const_iterator place, Task task) { tasks_.insert(place, std::move(task)); }
+
+  /// A task that is no longer in the queue, which outlives it.
+  class Taken {
+   public:
+    explicit Taken(TaskQueue& queue) : queue_(queue) {
+      task_.splice(task_.begin(), queue.tasks_, queue.tasks_.begin());
+    }
+    ~Taken() {
+      constexpr std::size_t most_spare = 16;
+      task_.front().clear();
+      if (queue_.spare_.size() < most_spare)
+        queue_.spare_.splice(queue_.spare_.begin(), task_, task_.begin());
+    }
+    Taken(const Taken&) = delete;
+
+    Task& operator*() { return task_.front(); }
+    Task* operator->() { return &task_.front(); }
+
+   private:
+    TaskQueue& queue_;
+    std::list<Task> task_;
+  };
+  /// Takes the first task out of the queue.
+  Taken take_front() { return Taken{*this}; }
 
  private:
   std::list<Task> tasks_, spare_;

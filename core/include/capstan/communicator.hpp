@@ -391,7 +391,7 @@ class Communicator : public AllCollectives<Communicator> {
   Prepared prepare_fused(const TensorRequest& request) const;
   static MessageInfo wait_for_message(const Work& work);
   void run_queued(Prepared prepared);
-  Work start_queued(Prepared prepared);
+  Work start_queued(Prepared prepared, const Request* request = nullptr);
   void run_checked(const Request& request);
 
   std::unique_ptr<Impl, Dispose> impl_;
