@@ -56,7 +56,8 @@ struct HostCall {
 ///   host:            await it, copy in, reduce, copy out, raise it
 ///
 /// Threads that put calls use enter() and all_passed(), one at a time. One thread runs what they
-/// have put, in that order: run(), then end().
+/// have put, in that order: run(), then end(). It is no thread of Progress, as a driver may keep
+/// whoever asks it waiting until other calls have ended.
 class HostCalls {
  public:
   struct Hooks {

@@ -8,6 +8,12 @@ namespace capstan::kernels::device {
 /// CUDA's devices, from sm_80 on.
 struct CudaMachine {
   static constexpr unsigned warp_size = 32;
+  /// From sm_100 on ptxas spills up to 160 bytes a thread with four.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+  static constexpr unsigned most_loads = 2;
+#else
+  static constexpr unsigned most_loads = 4;
+#endif
 
   __device__ unsigned thread() const { return threadIdx.x; }
   __device__ unsigned threads() const { return blockDim.x; }

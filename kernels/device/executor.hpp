@@ -212,7 +212,7 @@ class Executor {
     constexpr unsigned count = unit / sizeof(T);
     Wide<T> sums[count] = {};
     // Several loads are under way at a time: each takes as long as all.
-    constexpr std::uint32_t batch = 4;
+    constexpr std::uint32_t batch = M::most_loads;
     for (std::uint32_t first = 0; first < o.source_count; first += batch) {
       Flight flights[batch];
       CAPSTAN_UNROLL

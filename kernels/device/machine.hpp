@@ -43,9 +43,12 @@ struct alignas(16) Pack {
 ///                                    canonical one where it is converted to 16 bits.
 ///
 /// `Machine::warp_size` is 32 or 64 on devices; the emulation has smaller ones, too.
+/// `Machine::most_loads` is how many sources of a reduction a thread loads at a time: as many as
+/// its registers hold.
 template <class M>
 concept Machine = requires(const M& m, std::uint64_t* word, Pack* pack, float value) {
   { M::warp_size + 0U } -> std::same_as<unsigned>;
+  { M::most_loads + 0U } -> std::same_as<unsigned>;
   { m.thread() } -> std::same_as<unsigned>;
   { m.threads() } -> std::same_as<unsigned>;
   { m.block() } -> std::same_as<unsigned>;

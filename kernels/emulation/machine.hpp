@@ -21,6 +21,7 @@ template <unsigned warp>
 class EmulatedMachine {
  public:
   static constexpr unsigned warp_size = warp;
+  static constexpr unsigned most_loads = warp < 32 ? 2 : 4;  // both that devices have
 
   EmulatedMachine(const EmulatedPlace& place, EmulatedBlock* block, std::uint64_t seed)
       : place_(place), block_(block), random_(static_cast<std::minstd_rand::result_type>(seed)) {}

@@ -13,6 +13,7 @@ struct HipMachine {
 #else
   static constexpr unsigned warp_size = 32;
 #endif
+  static constexpr unsigned most_loads = 4;
 
   CAPSTAN_DEVICE unsigned thread() const { return __builtin_amdgcn_workitem_id_x(); }
   CAPSTAN_DEVICE unsigned threads() const { return __builtin_amdgcn_workgroup_size_x(); }

@@ -141,14 +141,14 @@ class Expected {
   }
   /// The sum of the sums of hosts.
   T of_hosts(std::uint64_t id) const {
-    std::vector<T> sums;
+    std::vector<T> by_host;
     for (int host = 0; host < hosts_.count(); ++host) {
       std::vector<T> terms;
       for (const Rank rank : hosts_.on(host))
         terms.push_back(given<T>(call_.op, static_cast<int>(rank.value()), id));
-      sums.push_back(reference::reduce<T>(call_.op, terms, 1));
+      by_host.push_back(reference::reduce<T>(call_.op, terms, 1));
     }
-    return reference::reduce<T>(call_.op, sums, static_cast<std::uint32_t>(hosts_.ranks()));
+    return reference::reduce<T>(call_.op, by_host, static_cast<std::uint32_t>(hosts_.ranks()));
   }
   T at(int last, std::uint64_t id) const {
     const bool by_hosts = call_.level == Reproducible::shape && !hosts_.single() &&

@@ -14,7 +14,12 @@ most_vector_spills = {"c128": 16}
 
 # NVIDIA: bytes of spilled registers that a thread of a program's kernel that sums stores, by
 # architecture and type. These are what there is, so that it grows no more.
-most_spilled = {"sm_80": {"f32": 12, "f16": 0, "bf16": 0}, "sm_90": {"f32": 20, "f16": 0, "bf16": 0}}
+most_spilled = {
+    "sm_80": {"f32": 12, "f16": 0, "bf16": 0},
+    "sm_90": {"f32": 20, "f16": 0, "bf16": 0},
+    "sm_100": {"f32": 16},
+    "sm_120": {"f32": 0},
+}
 most_spilled_otherwise = 1024
 
 
