@@ -142,10 +142,10 @@ TEST(LogLevels, AWarningTellsOfThreadsThatTheBindingSlows) {
   };
   const std::string worker = std::string{" -- "} + WORKER_PROGRAM;
   EXPECT_THAT(
-      told(worker + " rank-beside-a-thread"),
-      AllOf(HasSubstr("[warning] rank 0 of 2: CPUs "), HasSubstr("fewer than the 2 threads"),
+      told(worker + " rank-beside-threads"),
+      AllOf(HasSubstr("[warning] rank 0 of 2: CPUs "), HasSubstr("fewer than the 3 threads"),
             HasSubstr("; capstan run --bind none binds no rank")));
-  for (const auto& words : {worker + " rank", "--bind none" + worker + " rank-beside-a-thread"})
+  for (const auto& words : {worker + " rank", "--bind none" + worker + " rank-beside-threads"})
     EXPECT_THAT(told(words), Not(HasSubstr("warning")));
 }
 

@@ -290,14 +290,19 @@ Launch alone(const Variables& variables) {
 
 /// The innermost of the launches that one environment shows, the first of which has a single rank.
 /// torchrun is the innermost, as programs start torch's processes inside of other launchers' jobs.
-/// Two other launchers are refused, as nothing shows which is the inner one. Slurm beside mpirun
-/// does not count: its variables are those of the step that started mpirun.
-Launch innermost(const std::vector<Launch>& launches) {
+/// Two other launchers are refused, as nothing shows which is the inner one; of Slurm beside one of
+/// them, which mostly has started it, processes may.
+Launch innermost(const std::vector<Launch>& launches, const Environment& environment) {
   const Launch& first = launches.front();
   if (first.launcher == torchrun_names.launcher) return first;
   for (const Launch& other : launches) {
-    if (other.size == 1 || other.launcher == "Slurm") continue;
+    if (other.size == 1) continue;
     if (other.launcher == torchrun_names.launcher) return other;
+    if (other.launcher == "Slurm") {
+      const Inner inner = slurm::inner_beside_launcher(environment);
+      if (inner == Inner::slurm) return other;
+      if (inner == Inner::launcher) continue;
+    }
     throw InvalidArgument(fmt::format(
         "{} has started this process as the only rank, and {} as rank {} of {}: nothing tells "
         "which of them started the other; unset the variables of the one that does not count",
@@ -376,7 +381,7 @@ Launch detect_launch(const Environment& environment) {
     refuse_half_known(environment);
     return alone(variables);
   }
-  Launch launch = innermost(launches);
+  Launch launch = innermost(launches, environment);
   if (launch.size == 1) refuse_half_known(environment, launches);
   return launch;
 }

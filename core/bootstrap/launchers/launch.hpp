@@ -58,10 +58,11 @@ struct Launch {
 ///   (none)         a world of one rank
 ///
 /// A launch of one rank does not count where torch's variables show several: a program inside of
-/// mpirun -n 1, srun -n 1 or capstan run -n 1 has started them. Where another MPI launcher's show
-/// several, that is an error, and so are traces of launchers that are not in this list, some of the
-/// variables of one without the others, and two launchers that show several ranks and another place
-/// among them each.
+/// mpirun -n 1, srun -n 1 or capstan run -n 1 has started them. Nor does it where it has started
+/// srun, as its process shows, which had other variables of Slurm's or none. Where another MPI
+/// launcher's show several, that is an error, and so are traces of launchers that are not in this
+/// list, some of the variables of one without the others, and two launchers that show several ranks
+/// and another place among them each.
 ///
 /// CAPSTAN_STORE=host:port or [address]:port with CAPSTAN_SECRET (16 characters or more) names the
 /// store under any of them; capstan run serves it itself, under the others rank 0 does. torchrun

@@ -3,7 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "capstan/error.hpp"
 #include "core/bootstrap/launchers/launch_names.hpp"
@@ -56,6 +59,13 @@ void refuse_other_pmi(const Environment& environment) {
       "{} and {} do not go with {} and {}: nothing tells whether srun or MPICH has started this "
       "process; unset the variables of the one that does not count",
       shown("SLURM_PROCID"), shown(size), shown(mpich_names.rank), shown(mpich_names.size)));
+}
+
+Inner inner_beside_launcher(const Environment& environment) {
+  std::vector<std::pair<std::string, std::string>> own;
+  for (const char* const name : {"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_PROCID"})
+    if (const auto value = environment(name)) own.emplace_back(name, *value);
+  return inner_launcher(own);
 }
 
 }  // namespace capstan::slurm

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/bootstrap/launchers/job_identity.hpp"
 #include "core/bootstrap/launchers/launch.hpp"
 
 namespace capstan::slurm {
@@ -23,5 +24,8 @@ bool serves_pmi(const Environment& environment);
 /// Throws InvalidArgument that names the variables of both where they name another place than that
 /// of a task among several: nothing tells which of the two launchers has started the other.
 void refuse_other_pmi(const Environment& environment);
+
+/// Which has started the other, srun this task or another launcher this process.
+Inner inner_beside_launcher(const Environment& environment);
 
 }  // namespace capstan::slurm

@@ -48,8 +48,9 @@ RankBinding RankBinding::of_this_process(std::size_t ranks, bool threads) {
 }
 
 bool slows_threads(const RankBinding& binding) {
+  constexpr std::size_t that_wait = 1;  // libraries have such threads of their own
   const std::size_t own = binding.own.size();
-  return binding.all && own < binding.all->size() && own < binding.threads;
+  return binding.all && own < binding.all->size() && own + that_wait < binding.threads;
 }
 
 std::string binding_note(const RankBinding& binding) {
