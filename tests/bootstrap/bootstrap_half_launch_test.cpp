@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What two processes of a job make of every few of the variables by which launchers tell ranks
-// their places: they find both places, or both an error, and are never alone without a word.
+// Every few of the variables by which launchers tell ranks their places: two processes of a job
+// find both their places, or both an error, and are never alone without a word.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -94,7 +94,7 @@ bool looks_like_a_script(const Variables& variables) {
          });
 }
 
-/// What is wrong with it, or nothing.
+/// The places or errors that go wrong with it; empty if none do.
 std::string fault(const Pattern& pattern) {
   std::string outcomes[2];
   int places = 0, named = 0;

@@ -186,6 +186,7 @@ TEST(NestedLaunch, TracesOfUnknownLaunchersAreNotAWorldOfOne) {
       {{{"CAPSTAN_LOCAL_RANK", "1"}}, "CAPSTAN_LOCAL_RANK=1"},
       {{{"MPIRUN_RANK", "0"}, {"MPIRUN_NPROCS", "2"}}, "MPIRUN_NPROCS=2"},
       {{{"JAX_PROCESS_ID", "0"}, {"JAX_NUM_PROCESSES", "2"}}, "JAX_NUM_PROCESSES=2"},
+      {{{"DMLC_WORKER_ID", "0"}, {"DMLC_NUM_WORKER", "2"}}, "DMLC_NUM_WORKER=2"},
       {{{"OMPI_COMM_WORLD_NODE_RANK", "0"}}, "OMPI_COMM_WORLD_NODE_RANK=0"},
       {{{"PMI_ID", "0"}}, "PMI_ID=0"},
       {{{"SLURM_STEP_ID", "0"}, {"SLURM_NTASKS", "2"}}, "SLURM_NTASKS=2"},

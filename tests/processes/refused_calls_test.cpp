@@ -112,7 +112,7 @@ TEST(LostRights, AreDoneWithoutOrNamedAtOnce) {
       }
 }
 
-/// Of calls that may be needed: results are right, or errors at once name what failed.
+/// Calls that may be needed: results are right, or errors at once name what failed.
 TEST(LostRights, OfNeededCallsHangNothing) {
   for (const CallPattern& call : needed_calls())
     for (const char* hosts : {"0", "2"}) {

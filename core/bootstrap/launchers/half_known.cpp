@@ -36,6 +36,7 @@ constexpr std::array traces{
     Trace{"MVAPICH", "MPIRUN_RANK", "MPIRUN_NPROCS"},
     Trace{"MPICH", "PMI_ID", nullptr},
     Trace{"JAX", "JAX_PROCESS_ID", "JAX_NUM_PROCESSES"},
+    Trace{"BytePS", "DMLC_WORKER_ID", "DMLC_NUM_WORKER"},
     Trace{"Horovod", "HOROVOD_RANK", "HOROVOD_SIZE"},
     Trace{"Horovod", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE"},
     Trace{"Open MPI", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
@@ -68,7 +69,7 @@ std::optional<int> number(const Environment& environment, const char* name) {
   return result;
 }
 
-/// What keeps this process from being one of the several, as a part of a sentence.
+/// The reason why this process cannot be one of the several, as a part of a sentence.
 std::string obstacle(const Trace& trace, const Environment& environment) {
   if (!trace.size) return "passes no number of ranks";
   for (const char* const name : {trace.rank, trace.beside, trace.size})

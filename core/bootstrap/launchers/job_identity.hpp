@@ -18,8 +18,8 @@ std::string launcher_process_identity();
 /// Which of two launchers has started the other one.
 enum class Inner { launcher, slurm, unknown };
 
-/// Of Slurm's step and of the launcher nearest among the ancestors, by the variables that this one
-/// has been started with, which are `slurms` (name and value) if the step has started it.
+/// Compares Slurm's step and the launcher nearest among the ancestors, by the variables that this
+/// one has been started with: `slurms` (name and value) are among them if the step has started it.
 Inner inner_launcher(std::span<const std::pair<std::string, std::string>> slurms);
 
 /// Whether this process descends from that one; also true where that cannot be seen.
