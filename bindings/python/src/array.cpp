@@ -208,7 +208,8 @@ std::optional<Array> Array::from_interface(py::handle object, const char* name, 
         "has the memory",
         type_name(object)));
   const py::tuple data = interface["data"];
-  if (wish.writes && data[1].cast<bool>()) throw py::buffer_error("the array is read-only: pass a copy");
+  if (wish.writes && data[1].cast<bool>())
+    throw py::buffer_error("the array is read-only: pass a copy");
   std::vector<std::int64_t> shape, strides;
   for (const py::handle length : py::tuple(interface["shape"]))
     shape.push_back(length.cast<std::int64_t>());
