@@ -40,6 +40,21 @@ TEST(Launchers, CapstanRun) {
   check_world({CAPSTAN_PROGRAM, "run", "-n", "4", "--"});
 }
 
+/// By hand, as of a task of srun's around `capstan run`, and of two inside.
+TEST(Launchers, SlurmsStepAroundALaunchOfOneRankOrInside) {
+  const std::string step =
+      "SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_NTASKS=2 SLURM_STEP_TASKS_PER_NODE=2 "
+      "SLURM_NODEID=0 SLURM_PROCID=";
+  const std::string one = fmt::format("{} run -n 1 -- ", CAPSTAN_PROGRAM);
+  const std::string rank = fmt::format("{} rank", WORKER_PROGRAM);
+  const auto around = run_command({"sh", "-c", step + "1 " + one + rank});
+  EXPECT_EQ(occurrences(around.output, "0 of 1"), 1) << around.output;
+  const auto inside = run_command(
+      {"sh", "-c", one + "sh -c '" + step + "0 " + rank + " & " + step + "1 " + rank + "; wait'"});
+  EXPECT_EQ(occurrences(inside.output, "0 of 2"), 1) << inside.output;
+  EXPECT_EQ(occurrences(inside.output, "1 of 2"), 1) << inside.output;
+}
+
 TEST(Launchers, OpenMpi) {
   if (!installed("mpirun.openmpi")) GTEST_SKIP() << "install openmpi-bin";
   check_world({"mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", "4"});

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstddef>
@@ -42,6 +43,26 @@ constexpr std::array patterns{
     CallPattern{"close_range", SYS_close_range},
 };
 
+constexpr std::array needed{
+    CallPattern{"memfd_create", SYS_memfd_create},
+    CallPattern{"ftruncate", SYS_ftruncate},
+    CallPattern{"fallocate", SYS_fallocate},
+    CallPattern{"eventfd", SYS_eventfd2},
+    CallPattern{"sendmsg", SYS_sendmsg},
+    CallPattern{"recvmsg", SYS_recvmsg},
+    CallPattern{"sendto", SYS_sendto},
+    CallPattern{"recvfrom", SYS_recvfrom},
+    CallPattern{"socket", SYS_socket},
+    CallPattern{"connect", SYS_connect},
+    CallPattern{"accept", SYS_accept4},
+    CallPattern{"ppoll", SYS_ppoll},
+    CallPattern{"epoll_ctl", SYS_epoll_ctl},
+    CallPattern{"clone3", SYS_clone3},
+    CallPattern{"openat", SYS_openat},
+    CallPattern{"fcntl", SYS_fcntl},
+    CallPattern{"futex", SYS_futex},
+};
+
 /// Ends in `action` if the call matches, else continues behind.
 void append(std::vector<sock_filter>& program, const CallPattern& call, std::uint32_t action) {
   const bool looks_at_argument = call.when != always;
@@ -65,13 +86,17 @@ std::span<const CallPattern> optional_calls() {
   return patterns;
 }
 
+std::span<const CallPattern> needed_calls() {
+  return needed;
+}
+
 void filter_calls(std::span<const CallPattern> calls, std::uint32_t action) {
   std::vector<sock_filter> program;
   for (const CallPattern& call : calls) append(program, call, action);
   program.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
   const sock_fprog filter{static_cast<unsigned short>(program.size()), program.data()};
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-      ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0)
+      ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter) != 0)
     throw SystemError("seccomp is not to be had");
 }
 

@@ -21,8 +21,11 @@ struct CallPattern {
 /// The calls that Capstan does without where the system refuses them.
 std::span<const CallPattern> optional_calls();
 
-/// From now on such calls of this process, and of all that it starts, end in `action`, one of
-/// SECCOMP_RET_.... Throws SystemError.
+/// Calls that Capstan may need, also in the middle of a job.
+std::span<const CallPattern> needed_calls();
+
+/// From now on such calls of all threads of this process, and of all that it starts, end in
+/// `action`, one of SECCOMP_RET_.... Throws SystemError.
 void filter_calls(std::span<const CallPattern> calls, std::uint32_t action);
 
 }  // namespace capstan

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "tests/processes/processes.hpp"
 #include "tests/sanitizers.hpp"
@@ -84,6 +85,7 @@ TEST_P(RefusedCalls, LeaveTheOtherCommandsAlive) {
 /// another way, or an error says at once which call was refused, why, and what helps.
 TEST(LostRights, AreDoneWithoutOrNamedAtOnce) {
   std::vector<std::string> calls{"all"};
+  if (::geteuid() == 0) calls.emplace_back("setuid");
   for (const CallPattern& call : optional_calls()) {
     // Each costs two jobs: under the sanitizers those that ranks copy by are enough.
     if (!sanitized || std::string{call.name}.starts_with("process_vm"))
@@ -103,9 +105,31 @@ TEST(LostRights, AreDoneWithoutOrNamedAtOnce) {
         EXPECT_THAT(result.output, HasSubstr("rank 0: copy between"));
         EXPECT_THAT(result.output, HasSubstr("Operation not permitted"));
         EXPECT_THAT(result.output, HasSubstr("CAPSTAN_SINGLE_COPY=0"));
-        EXPECT_EQ(occurrences(call, "process_vm") + occurrences(call, "all"), 1);
+        EXPECT_EQ(occurrences(call, "process_vm") + occurrences(call, "all") +
+                      occurrences(call, "setuid"),
+                  1);
         EXPECT_STREQ(single_copy, "1");
       }
+}
+
+/// Calls that may be needed: results are right, or errors at once name what failed.
+TEST(LostRights, OfNeededCallsHangNothing) {
+  for (const CallPattern& call : needed_calls())
+    for (const char* hosts : {"0", "2"}) {
+      const std::string name{call.name};
+      const auto result =
+          run_command({CAPSTAN_PROGRAM, "run", "-n", "2", "--", WORKER_PROGRAM, "loses", name},
+                      {{"CAPSTAN_VIRTUAL_HOSTS", hosts}, {"CAPSTAN_TIMEOUT", "120"}});
+      SCOPED_TRACE(name + " " + hosts + " " + result.output);
+      if (occurrences(result.output, "seccomp is not to be had") > 0) GTEST_SKIP();
+      EXPECT_EQ(occurrences(result.output, "TimedOut"), 0);
+      EXPECT_EQ(occurrences(result.output, "deadline"), 0);
+      if (occurrences(result.output, "right results") == 2) continue;
+      if (name == "futex")  // without which glibc ends a process
+        EXPECT_THAT(result.output, HasSubstr("PeerLost 0"));
+      else
+        EXPECT_THAT(result.output, HasSubstr("Operation not permitted"));
+    }
 }
 
 /// A call that cannot be done without is named at once: nothing hangs.

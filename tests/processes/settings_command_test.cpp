@@ -133,5 +133,21 @@ TEST(LogLevels, InfoTellsTheBindingAndHowToChangeIt) {
       << "what the launcher may use";
 }
 
+/// Without a setting, as the default binding makes the program's threads take turns.
+TEST(LogLevels, AWarningTellsOfThreadsThatTheBindingSlows) {
+  if (Machine::discover().cores().size() < 2) GTEST_SKIP() << "needs two cores";
+  const auto told = [](const std::string& words) {
+    const Folder folder;
+    return folder.run("capstan run -n 2 " + words + " 2>&1").output;
+  };
+  const std::string worker = std::string{" -- "} + WORKER_PROGRAM;
+  EXPECT_THAT(
+      told(worker + " rank-beside-threads"),
+      AllOf(HasSubstr("[warning] rank 0 of 2: CPUs "), HasSubstr("fewer than the 3 threads"),
+            HasSubstr("; capstan run --bind none binds no rank")));
+  for (const auto& words : {worker + " rank", "--bind none" + worker + " rank-beside-threads"})
+    EXPECT_THAT(told(words), Not(HasSubstr("warning")));
+}
+
 }  // namespace
 }  // namespace capstan

@@ -3,6 +3,8 @@
 // `capstan` under parents that leave it odd signals and streams: it ends, with the status that its
 // ranks and results have.
 
+#include "tests/processes/starts.hpp"
+
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -27,97 +29,6 @@
 
 namespace capstan {
 namespace {
-
-using Words = std::vector<std::string>;
-
-enum class Stream { usable, closed, full, unread, stopped };
-enum class Signals { usual, children_ignored, blocked, pipe_ignored };
-
-constexpr std::array streams{Stream::usable, Stream::closed, Stream::full, Stream::unread};
-constexpr std::array kinds_of_signals{Signals::usual, Signals::children_ignored, Signals::blocked,
-                                      Signals::pipe_ignored};
-
-struct Start {
-  std::array<Stream, 3> descriptors{};
-  Signals signals = Signals::usual;
-  int stopped = -1;  // the pipe for streams whose reader has stopped
-};
-
-std::string describe(const Start& start) {
-  constexpr std::array names{"usable", "closed", "full", "unread", "stopped"};
-  constexpr std::array signals{"usual signals", "SIGCHLD ignored", "all signals blocked",
-                               "SIGPIPE ignored"};
-  std::string text = signals[static_cast<std::size_t>(start.signals)];
-  for (std::size_t i = 0; i < 3; ++i)
-    text += fmt::format(", {} {}", i, names[static_cast<std::size_t>(start.descriptors[i])]);
-  return text;
-}
-
-/// In the child: nothing else runs in it.
-void put(const Start& start, int to) {
-  const Stream stream = start.descriptors[static_cast<std::size_t>(to)];
-  if (stream == Stream::stopped) return static_cast<void>(::dup2(start.stopped, to));
-  int from = ::open(stream == Stream::full ? "/dev/full" : "/dev/null", O_RDWR);
-  if (stream == Stream::unread) {
-    int ends[2];
-    if (::pipe(ends) != 0) ::_exit(126);
-    ::close(ends[to == STDIN_FILENO ? 1 : 0]);
-    from = ends[to == STDIN_FILENO ? 0 : 1];
-  }
-  if (from != to) ::dup2(from, to), ::close(from);
-}
-
-void set(Signals signals) {
-  sigset_t all;
-  ::sigfillset(&all);
-  if (signals == Signals::children_ignored) ::signal(SIGCHLD, SIG_IGN);
-  if (signals == Signals::pipe_ignored) ::signal(SIGPIPE, SIG_IGN);
-  if (signals == Signals::blocked) ::sigprocmask(SIG_BLOCK, &all, nullptr);
-}
-
-pid_t begin(const Start& start, const Words& command) {
-  std::vector<char*> words;
-  for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
-  const pid_t pid = ::fork();
-  if (pid != 0) return pid;
-  for (int fd = 0; fd < 3; ++fd) put(start, fd);
-  ::close_range(3, ~0u, 0);
-  for (int fd = 0; fd < 3; ++fd)
-    if (start.descriptors[static_cast<std::size_t>(fd)] == Stream::closed) ::close(fd);
-  set(start.signals);
-  ::execvp(words[0], words.data());
-  ::_exit(126);
-}
-
-/// As a shell has it; -1 if it does not end by itself.
-int status_of(pid_t pid) {
-  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds{120};
-  int status = 0;
-  while (::waitpid(pid, &status, WNOHANG) == 0) {
-    if (std::chrono::steady_clock::now() > give_up) {
-      ::kill(pid, SIGKILL);
-      ::waitpid(pid, nullptr, 0);
-      return -1;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds{5});
-  }
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
-pid_t begin_capstan(const Start& start, const Words& words) {
-  Words command{CAPSTAN_PROGRAM};
-  command.insert(command.end(), words.begin(), words.end());
-  return begin(start, command);
-}
-
-int outcome(const Start& start, const Words& words) {
-  return status_of(begin_capstan(start, words));
-}
-
-Words run(const std::string& script) {
-  return {"run", "-n", "2", "--", "sh", "-c", script};
-}
 
 /// Each descriptor in each state, the others being usable, and all in one state.
 std::vector<Start> starts() {
@@ -189,47 +100,6 @@ TEST(Starts, ErrorsThatNobodyCanReadKeepTheirStatus) {
     EXPECT_EQ(outcome(start, {"perf", "no_such_collective"}), 2);
     EXPECT_EQ(outcome(start, {"verify", "/proc/no/such/file.json"}), 2);
   }
-}
-
-TEST(Starts, ProcessesThatRanksLeaveBehindAreNotWaitedFor) {
-  for (const Signals signals : kinds_of_signals) {
-    const test::TemporaryFolder folder;
-    const std::string file = folder / "pid";
-    const int status = outcome(
-        {.signals = signals},
-        {"run", "-n", "1", "--", "sh", "-c",
-         fmt::format("setsid sh -c 'echo $$ > {0}.new; mv {0}.new {0}; exec sleep 100000' & "
-                     "while [ ! -e {0} ]; do sleep 0.01; done; exit 4",
-                     file)});
-    EXPECT_EQ(status, 4);
-    pid_t left = 0;
-    std::ifstream{file} >> left;
-    ASSERT_GT(left, 1);
-    EXPECT_EQ(::kill(left, SIGKILL), 0) << "it was to live on";
-  }
-}
-
-/// Ends each of these in a time of its own, whatever its output meets. Each measures for seconds:
-/// signals and streams change together.
-TEST(Starts, CommandsThatStartRanksByThemselvesEndWithAStatus) {
-  const test::TemporaryFolder folder;
-  const std::vector<Words> commands{{"calibrate", "-n", "2", "-o", folder / "calibrated.json"},
-                                    {"tune", "broadcast", "--sizes", "8", "-n", "2", "--seconds",
-                                     "0.01", "--restart", "-o", folder / "profile.json"},
-                                    {"perf", "barrier", "-n", "2", "--seconds", "0.01"}};
-  for (std::size_t i = 0; i < commands.size(); ++i)
-    for (std::size_t k = 0; k < streams.size(); ++k) {
-      const Words& command = commands[i];
-      const Stream stream = streams[k];
-      const Signals signals = kinds_of_signals[(i + k) % kinds_of_signals.size()];
-      const Start start{{stream, stream, stream}, signals};
-      const int status = outcome(start, command);
-      const std::string what = fmt::format("{} {}", command.front(), describe(start));
-      if (stream == Stream::usable)
-        EXPECT_EQ(status, 0) << what;
-      else
-        EXPECT_TRUE(status == 0 || status == 1 || status == 128 + SIGPIPE) << status << what;
-    }
 }
 
 /// A pipe whose reader does not read for now.

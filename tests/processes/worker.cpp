@@ -309,6 +309,12 @@ int run(const std::string& what, const char* argument) {
   if (what == "outlive") return outlive(argument, false);
   if (what == "outlive_broadcasts") return outlive(argument, true);
   if (what == "outlive_in_messages") return outlive_in_messages(argument);
+  std::jthread others[2];
+  if (what == "rank-beside-threads")
+    for (std::jthread& other : others)
+      other = std::jthread{[](const std::stop_token& stop) {
+        while (!stop.stop_requested()) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+      }};
   Communicator world = Communicator::from_environment();
   if (what == "everything") return everything(world, argument);
   if (what == "few_types") return everything_in_few_types(world, argument);
@@ -356,7 +362,7 @@ int run(const std::string& what, const char* argument) {
     return lose_right(world, argument, what == "loses-first");
   if (what == "computing-senders") return send_and_compute(world, argument);
   if (what == "listens") return tell_what_listens(world);
-  if (what == "rank") {
+  if (what == "rank" || what == "rank-beside-threads") {
     fmt::print("{} of {}\n", world.rank(), world.size());
     return 0;
   }

@@ -28,6 +28,13 @@ TEST(BindingNote, TellsWhereTheRankRuns) {
   EXPECT_EQ(binding_note(bound("4-5", nullptr, 1, 2)), "CPUs 4-5, bound to 2 of 8");
 }
 
+TEST(BindingNote, KnowsWhereThreadsAreSlow) {
+  EXPECT_TRUE(slows_threads(bound("0", "0-3", 4, 3)));
+  EXPECT_FALSE(slows_threads(bound("0", "0-3", 4, 2))) << "one mostly waits";
+  EXPECT_FALSE(slows_threads(bound("0", "0", 1, 3))) << "there are no others";
+  EXPECT_FALSE(slows_threads(bound("0", nullptr, 4, 3))) << "bound by others";
+}
+
 TEST(BindingNote, TellsHowToChangeABindingThatIsTooNarrow) {
   EXPECT_EQ(binding_note(bound("0", "0-3", 2, 1)),
             "CPUs 0, bound to 1 of 4 by capstan run: fewer than its share, 2; capstan run --bind "

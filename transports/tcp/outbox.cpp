@@ -137,10 +137,12 @@ bool Outbox::send_record() {
   return true;
 }
 
-/// Ends sending if it cannot continue.
+/// Ends sending if it cannot continue. Where the peer cannot know, as the system only refuses this
+/// process the call, the connection ends, which the inbox of both notices.
 bool Outbox::has_failed(ssize_t sent) {
   if (sent >= 0 || would_block(errno)) return false;
   error_ = errno;
+  if (error_ != ECONNRESET && error_ != EPIPE) ::shutdown(socket_, SHUT_RDWR);
   next_ = frames_.size();
   partial_ = 0;
   closed_ = true;

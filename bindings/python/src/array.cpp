@@ -107,10 +107,10 @@ std::optional<Array> Array::from_buffer(py::handle object, const Wish& wish) {
   const int flags = PyBUF_FORMAT | PyBUF_STRIDES | (wish.writes ? PyBUF_WRITABLE : 0);
   if (PyObject_GetBuffer(object.ptr(), &array.buffer_, flags) != 0) {
     array.buffer_ = {};
-    // numpy refuses to export some types: bf16 of ml_dtypes, which DLPack may have, and dates.
-    const bool may_pass = !wish.writes || wish.use == Use::moved;
+    // numpy refuses to export some types (bf16 of ml_dtypes, which DLPack may have, and dates), and
+    // results in read-only arrays: its interface says which.
     const py::error_already_set refusal;
-    if (may_pass && refusal.matches(PyExc_ValueError) && !refusal.matches(PyExc_BufferError) &&
+    if (refusal.matches(PyExc_ValueError) && !refusal.matches(PyExc_BufferError) &&
         py::hasattr(object, "__array_interface__"))
       return std::nullopt;
     throw refusal;
@@ -208,7 +208,8 @@ std::optional<Array> Array::from_interface(py::handle object, const char* name, 
         "has the memory",
         type_name(object)));
   const py::tuple data = interface["data"];
-  if (wish.writes && data[1].cast<bool>()) throw py::buffer_error("the array is read-only");
+  if (wish.writes && data[1].cast<bool>())
+    throw py::buffer_error("the array is read-only: pass a copy");
   std::vector<std::int64_t> shape, strides;
   for (const py::handle length : py::tuple(interface["shape"]))
     shape.push_back(length.cast<std::int64_t>());

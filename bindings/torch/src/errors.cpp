@@ -22,12 +22,26 @@ void fail(const std::string& text) {
 #endif
 }
 
+namespace {
+
+/// Calls of one name in PyTorch have two names here.
+std::string with_remedy(std::string text) {
+  const auto says = [&](const char* part) { return text.find(part) != text.npos; };
+  if (says("called all_to_all(") && says("called all_to_all_v("))
+    text += ". all_to_all_single takes split sizes on all ranks, or on none";
+  return text;
+}
+
+}  // namespace
+
 std::exception_ptr translated(const std::exception_ptr& error) {
   try {
     try {
       std::rethrow_exception(error);
     } catch (const InvalidArgument& invalid) {
       refuse(invalid.what());
+    } catch (const Mismatch& mismatch) {
+      fail(with_remedy(mismatch.what()));
     } catch (const Error& other) {
       fail(other.what());
     }

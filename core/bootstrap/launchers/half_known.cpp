@@ -9,44 +9,48 @@
 #include <string_view>
 
 #include "capstan/error.hpp"
+#include "core/bootstrap/launchers/slurm.hpp"
 
 namespace capstan {
 namespace {
 
-/// Variables of launchers whose jobs Capstan does not join by itself. A rank's number without a
-/// size says nothing about being alone, unless programs other than launchers set it, too.
+/// Variables of launchers whose jobs Capstan does not join by itself, or that need others beside
+/// them. A rank's number without a size says nothing about being alone.
 struct Trace {
   const char* launcher;
   const char* rank;
   const char* size;  ///< null: the launcher passes none
-  bool rank_tells_of_a_launcher = true;
-  const char* size_needs = nullptr;  ///< without this variable the size means something else
+  const char* beside =
+      nullptr;                 ///< what the launcher sets, too, and this trace shows to be missing
+  bool of_allocation = false;  ///< Slurm also sets these where it has started no task
 };
 constexpr std::array traces{
     Trace{"a launcher that serves PMIx (prterun, jsrun, palsrun)", "PMIX_RANK", nullptr},
     Trace{"MVAPICH", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"},
     Trace{"MVAPICH", "MVP_COMM_WORLD_RANK", "MVP_COMM_WORLD_SIZE"},
-    Trace{"Flux", "FLUX_TASK_RANK", "FLUX_JOB_SIZE"}, Trace{"Cray PALS", "PALS_RANKID", nullptr},
+    Trace{"Flux", "FLUX_TASK_RANK", "FLUX_JOB_SIZE"},
+    Trace{"Cray PALS", "PALS_RANKID", nullptr},
     Trace{"Cray ALPS", "ALPS_APP_PE", nullptr},
     Trace{"IBM's jsrun", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE"},
     Trace{"HPE MPT", "MPT_MPI_RANK", "MPT_MPI_SIZE"},
-    Trace{"MVAPICH", "MPIRUN_RANK", "MPIRUN_NPROCS"}, Trace{"MPICH", "PMI_ID", nullptr},
+    Trace{"MVAPICH", "MPIRUN_RANK", "MPIRUN_NPROCS"},
+    Trace{"MPICH", "PMI_ID", nullptr},
     Trace{"JAX", "JAX_PROCESS_ID", "JAX_NUM_PROCESSES"},
+    Trace{"BytePS", "DMLC_WORKER_ID", "DMLC_NUM_WORKER"},
     Trace{"Horovod", "HOROVOD_RANK", "HOROVOD_SIZE"},
     Trace{"Horovod", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE"},
     Trace{"Open MPI", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
     Trace{"Open MPI", "OMPI_COMM_WORLD_NODE_RANK", nullptr},
     Trace{"MPICH", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
     Trace{"capstan run", "CAPSTAN_LOCAL_RANK", "CAPSTAN_LOCAL_SIZE"},
-    Trace{"torchrun", "RANK", "WORLD_SIZE", false},
-    Trace{"torchrun", "LOCAL_RANK", "LOCAL_WORLD_SIZE", false},
-    Trace{"torchrun", "GROUP_RANK", "GROUP_WORLD_SIZE", false},
-    Trace{"torchrun", "ROLE_RANK", "ROLE_WORLD_SIZE", false},
-    // A batch script has SLURM_PROCID=0, too, and the numbers of the tasks that it may start.
-    Trace{"Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", false, "SLURM_STEP_ID"},
-    Trace{"Slurm", "SLURM_PROCID", "SLURM_NTASKS", false, "SLURM_STEP_ID"},
-    Trace{"Slurm", "SLURM_PROCID", "SLURM_NPROCS", false, "SLURM_STEPID"},
-    Trace{"Slurm", "SLURM_LOCALID", nullptr, false},
+    Trace{"torchrun", "RANK", "WORLD_SIZE"},
+    Trace{"torchrun", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
+    Trace{"torchrun", "GROUP_RANK", "GROUP_WORLD_SIZE"},
+    Trace{"torchrun", "ROLE_RANK", "ROLE_WORLD_SIZE"},
+    Trace{"Slurm", "SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", true},
+    Trace{"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_ID", true},
+    Trace{"Slurm", "SLURM_PROCID", "SLURM_NPROCS", "SLURM_STEP_ID", true},
+    Trace{"Slurm", "SLURM_LOCALID", "SLURM_NTASKS", "SLURM_PROCID", true},
     Trace{"Cray PALS", "PALS_LOCAL_RANKID", nullptr}};
 
 /// Empty if the variable is missing or holds anything but a whole number, between blanks or not.
@@ -65,16 +69,21 @@ std::optional<int> number(const Environment& environment, const char* name) {
   return result;
 }
 
-[[noreturn]] void refuse(const Trace& trace, const char* variable, int value) {
+/// The reason why this process cannot be one of the several, as a part of a sentence.
+std::string obstacle(const Trace& trace, const Environment& environment) {
+  if (!trace.size) return "passes no number of ranks";
+  for (const char* const name : {trace.rank, trace.beside, trace.size})
+    if (name && !environment(name)) return fmt::format("{} is not set", name);
+  return "the variables that tell which rank of how many, and where all meet, are not complete";
+}
+
+[[noreturn]] void refuse(const Trace& trace, const char* variable, int value,
+                         const Environment& environment) {
   throw InvalidArgument(fmt::format(
       "{}={} shows that {} started this process as one of several, but {}: to be one of them, set "
       "RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, or start all by capstan run, mpirun, srun or "
       "torchrun; to be a world of one rank, unset {}",
-      variable, value, trace.launcher,
-      trace.size ? "the variables that tell which rank of how many, and where all meet, are not "
-                   "complete"
-                 : "passes no number of ranks",
-      variable));
+      variable, value, trace.launcher, obstacle(trace, environment), variable));
 }
 
 /// Whether the trace is of a launch that is known. Slurm's inside of mpirun is of the step that
@@ -91,16 +100,17 @@ bool is_explained(const Trace& trace, std::span<const Launch> launches) {
 }  // namespace
 
 void refuse_half_known(const Environment& environment, std::span<const Launch> launches) {
-  const bool launched = !launches.empty();
-  for (const Trace& trace : traces) {
-    if (is_explained(trace, launches)) continue;
-    const bool has_size = !trace.size_needs || environment(trace.size_needs);
-    const auto rank = number(environment, trace.rank),
-               size = number(environment, has_size ? trace.size : nullptr);
-    if (size && *size > 1) refuse(trace, trace.size, *size);
-    if (rank && *rank > 0) refuse(trace, trace.rank, *rank);
-    if (rank && !size && !launched && trace.rank_tells_of_a_launcher)
-      refuse(trace, trace.rank, *rank);
+  const bool script = slurm::is_script(environment);
+  // First what shows several ranks, then a first rank of an unknown number.
+  for (const bool number_unknown : {false, true}) {
+    if (number_unknown && !launches.empty()) return;
+    for (const Trace& trace : traces) {
+      if (is_explained(trace, launches) || (script && trace.of_allocation)) continue;
+      const auto rank = number(environment, trace.rank), size = number(environment, trace.size);
+      if (size && *size > 1) refuse(trace, trace.size, *size, environment);
+      if (rank && *rank > 0) refuse(trace, trace.rank, *rank, environment);
+      if (number_unknown && rank == 0 && !size) refuse(trace, trace.rank, *rank, environment);
+    }
   }
 }
 

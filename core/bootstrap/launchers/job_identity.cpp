@@ -68,6 +68,17 @@ std::string mapped_by(int id, std::string_view name) {
   return {};
 }
 
+/// Whether the process was started with these variables; false where that cannot be seen.
+bool was_started_with(int id, std::span<const std::pair<std::string, std::string>> variables) {
+  std::ifstream file{fmt::format("/proc/{}/environ", id)};
+  std::size_t found = 0;
+  for (std::string line; std::getline(file, line, '\0');)
+    found += static_cast<std::size_t>(std::ranges::count_if(variables, [&](const auto& variable) {
+      return line == variable.first + "=" + variable.second;
+    }));
+  return found == variables.size();
+}
+
 std::string identity_of(const Process& process) {
   return fmt::format("{}-{}-{}", process.name, process.id, process.start_time);
 }
@@ -83,6 +94,17 @@ std::string launcher_process_identity() {
     ancestor = read_process(ancestor->parent);
   }
   return direct ? identity_of(*direct) : fmt::format("process-{}", parent);
+}
+
+Inner inner_launcher(std::span<const std::pair<std::string, std::string>> slurms) {
+  auto ancestor = read_process(::getppid());
+  for (int i = 0; i < most_generations && ancestor; ++i) {
+    if (ancestor->name == "slurmstepd") return Inner::slurm;
+    if (is_launcher(ancestor->name) || ancestor->name == "capstan")
+      return was_started_with(ancestor->id, slurms) ? Inner::launcher : Inner::slurm;
+    ancestor = read_process(ancestor->parent);
+  }
+  return Inner::unknown;
 }
 
 bool descends_from(pid_t ancestor) {

@@ -14,6 +14,7 @@
 #include "core/bootstrap/launchers/job_identity.hpp"
 #include "core/bootstrap/launchers/launch_names.hpp"
 #include "core/bootstrap/launchers/pmi.hpp"
+#include "core/bootstrap/launchers/slurm.hpp"
 #include "core/platform/net/ip_address.hpp"
 
 namespace capstan {
@@ -36,6 +37,7 @@ class Variables {
 
   bool has(const std::string& name) const { return environment_(name).has_value(); }
   std::optional<std::string> text(const std::string& name) const { return environment_(name); }
+  const Environment& environment() const { return environment_; }
 
   std::string text_of(const std::string& name, const char* launcher) const {
     const auto value = text(name);
@@ -164,15 +166,10 @@ std::optional<Launch> from_open_mpi(const Variables& variables) {
   return launch;
 }
 
-/// Whether PMI_RANK and PMI_SIZE are of a task of srun's.
-bool is_served_by_srun(const Variables& variables) {
-  return variables.has("SLURM_STEP_ID") && variables.has("SLURM_PROCID") &&
-         !variables.has(mpich_names.local_rank);
-}
-
 std::optional<Launch> from_mpich(const Variables& variables) {
   if (!variables.has(mpich_names.rank) && !variables.has(mpich_names.size)) return std::nullopt;
-  if (is_served_by_srun(variables)) return std::nullopt;
+  if (slurm::serves_pmi(variables.environment())) return std::nullopt;
+  slurm::refuse_other_pmi(variables.environment());
   Launch launch = read(variables, mpich_names);
   // The process that starts the ranks differs between hosts.
   const auto store = variables.text("CAPSTAN_STORE");
@@ -265,10 +262,9 @@ int tasks_on_node(std::string_view text, int node) {
 }
 
 std::optional<Launch> from_slurm(const Variables& variables) {
-  if (!variables.has("SLURM_STEP_ID") || !variables.has("SLURM_PROCID")) return std::nullopt;
-  // The step may be smaller than the job that SLURM_NTASKS can describe.
-  const bool step = variables.has("SLURM_STEP_NUM_TASKS");
-  const LaunchNames names{"Slurm", "SLURM_PROCID", step ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS",
+  if (!slurm::is_task(variables.environment()) || !variables.has("SLURM_PROCID"))
+    return std::nullopt;
+  const LaunchNames names{"Slurm", "SLURM_PROCID", slurm::size_name(variables.environment()),
                           "SLURM_LOCALID", "the number of tasks on this node"};
   Launch launch = read(variables, names);
   if (const auto tasks = variables.text("SLURM_STEP_TASKS_PER_NODE")) {
@@ -294,14 +290,19 @@ Launch alone(const Variables& variables) {
 
 /// The innermost of the launches that one environment shows, the first of which has a single rank.
 /// torchrun is the innermost, as programs start torch's processes inside of other launchers' jobs.
-/// Two other launchers are refused, as nothing shows which is the inner one. Slurm beside mpirun
-/// does not count: its variables are those of the step that started mpirun.
-Launch innermost(const std::vector<Launch>& launches) {
+/// Two other launchers are refused, as nothing shows which is the inner one; of Slurm beside one of
+/// them, which mostly has started it, processes may.
+Launch innermost(const std::vector<Launch>& launches, const Environment& environment) {
   const Launch& first = launches.front();
   if (first.launcher == torchrun_names.launcher) return first;
   for (const Launch& other : launches) {
-    if (other.size == 1 || other.launcher == "Slurm") continue;
+    if (other.size == 1) continue;
     if (other.launcher == torchrun_names.launcher) return other;
+    if (other.launcher == "Slurm") {
+      const Inner inner = slurm::inner_beside_launcher(environment);
+      if (inner == Inner::slurm) return other;
+      if (inner == Inner::launcher) continue;
+    }
     throw InvalidArgument(fmt::format(
         "{} has started this process as the only rank, and {} as rank {} of {}: nothing tells "
         "which of them started the other; unset the variables of the one that does not count",
@@ -315,7 +316,7 @@ Launch innermost(const std::vector<Launch>& launches) {
 /// Slurm's do not count, nor those by which srun serves PMI: its step may have started mpirun.
 void require_same_place(const Launch& launch, const Variables& variables) {
   if (launch.launcher == torchrun_names.launcher) return;
-  const bool by_srun = is_served_by_srun(variables);
+  const bool by_srun = slurm::serves_pmi(variables.environment());
   const LaunchNames* own = nullptr;
   for (const LaunchNames* const names : placing) {
     if (names->launcher == launch.launcher) own = names;
@@ -380,7 +381,7 @@ Launch detect_launch(const Environment& environment) {
     refuse_half_known(environment);
     return alone(variables);
   }
-  Launch launch = innermost(launches);
+  Launch launch = innermost(launches, environment);
   if (launch.size == 1) refuse_half_known(environment, launches);
   return launch;
 }

@@ -52,14 +52,17 @@ struct Launch {
 ///   torchrun       RANK with WORLD_SIZE or MASTER_ADDR, by hand or by another program;
 ///                  LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT
 ///   Slurm          SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, only in a step that srun started
-///                  (SLURM_STEP_ID is set), not in a batch script. mpirun and torchrun under Slurm
-///                  inherit these variables from the step that started them, so they go before.
+///                  (SLURM_STEP_ID is set), not in a shell or script of an allocation. mpirun and
+///                  torchrun under Slurm inherit these variables from the step that started them,
+///                  so they go before.
 ///   (none)         a world of one rank
 ///
 /// A launch of one rank does not count where torch's variables show several: a program inside of
-/// mpirun -n 1, srun -n 1 or capstan run -n 1 has started them. Where another MPI launcher's show
-/// several, that is an error, and so are traces of launchers that are not in this list, and two
-/// launchers that show several ranks and another place among them each.
+/// mpirun -n 1, srun -n 1 or capstan run -n 1 has started them. Nor does it where it has started
+/// srun, as its process shows, which had other variables of Slurm's or none. Where another MPI
+/// launcher's show several, that is an error, and so are traces of launchers that are not in this
+/// list, some of the variables of one without the others, and two launchers that show several ranks
+/// and another place among them each.
 ///
 /// CAPSTAN_STORE=host:port or [address]:port with CAPSTAN_SECRET (16 characters or more) names the
 /// store under any of them; capstan run serves it itself, under the others rank 0 does. torchrun

@@ -127,7 +127,8 @@ void Progress::tell(Clock::time_point now) {
   tells_waits_.store(true, std::memory_order_relaxed);
 }
 
-/// Most groups are formed before the thread has anything to tell.
+/// Most groups are formed before the thread has anything to tell; they are formed without it where
+/// the system grants none, as peers already wait for this rank.
 Progress::Forming::Forming(Progress& progress, std::vector<Rank> members)
     : progress_(progress), began_(Clock::now()) {
   std::erase(members, progress.options_.self);
@@ -135,18 +136,23 @@ Progress::Forming::Forming(Progress& progress, std::vector<Rank> members)
   Wait wait{.kind = Wait::Kind::form, .peer_count = static_cast<int>(members.size())};
   members.resize(std::min(members.size(), Wait::most_peers));
   wait.peers = std::move(members);
-  thread_ = start_thread("forming a group", [this, wait](const std::stop_token& stop) {
-    std::unique_lock lock{mutex_};
-    while (!changed_.wait_for(lock, stop, progress_.waits_.beat_interval(),
-                              [&] { return stop.stop_requested(); })) {
-      Wait longer = wait;
-      longer.waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - began_);
-      progress_.tell(longer);
-    }
-  });
+  try {
+    thread_ = start_thread("forming a group", [this, wait](const std::stop_token& stop) {
+      std::unique_lock lock{mutex_};
+      while (!changed_.wait_for(lock, stop, progress_.waits_.beat_interval(),
+                                [&] { return stop.stop_requested(); })) {
+        Wait longer = wait;
+        longer.waited =
+            std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - began_);
+        progress_.tell(longer);
+      }
+    });
+  } catch (const SystemError&) {  // of no thread
+  }
 }
 
 Progress::Forming::~Forming() {
+  if (!thread_.joinable()) return;
   thread_.request_stop();
   thread_.join();
   progress_.tell(Wait{});

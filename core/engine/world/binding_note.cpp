@@ -47,6 +47,12 @@ RankBinding RankBinding::of_this_process(std::size_t ranks, bool threads) {
           .processors = static_cast<std::size_t>(std::max(online, 1L))};
 }
 
+bool slows_threads(const RankBinding& binding) {
+  constexpr std::size_t that_wait = 1;  // libraries have such threads of their own
+  const std::size_t own = binding.own.size();
+  return binding.all && own < binding.all->size() && own + that_wait < binding.threads;
+}
+
 std::string binding_note(const RankBinding& binding) {
   const std::size_t own = binding.own.size();
   const std::string cpus = fmt::format("CPUs {}", to_string(binding.own));

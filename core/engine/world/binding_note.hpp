@@ -21,6 +21,10 @@ struct RankBinding {
   static RankBinding of_this_process(std::size_t ranks, bool threads);
 };
 
+/// Whether `capstan run` has bound the rank to fewer processors than the program has threads, but
+/// for one that mostly waits.
+bool slows_threads(const RankBinding& binding);
+
 /// For people: "CPUs 0, bound by capstan run"; and, where the rank may use fewer processors than
 /// the program has threads, or than its share of them, how to change that.
 std::string binding_note(const RankBinding& binding);

@@ -229,17 +229,21 @@ void agree_on_abilities(MachineView& machine, StoreExchange& exchange, Transport
   machine.autotunes = all[2] != 0;
 }
 
-/// For CAPSTAN_LOG=info: how this rank has started, and what all ranks have found and agreed on.
+/// A warning of rank 0 where the default binding slows the program's own threads; for
+/// CAPSTAN_LOG=info also how this rank has started, and what all ranks have found and agreed on.
 void log_start(Rank self, const MachineView& machine, const Settings& settings) {
-  if (!log().shows(Log::Level::info)) return;
+  const bool tells_all = log().shows(Log::Level::info);
+  if (!tells_all && self != Rank{0}) return;
   const Hosts& hosts = machine.hosts;
   const auto yes = [](bool is) { return is ? "yes" : "no"; };
   const Process own = Process::own();
   const auto here = std::ranges::count(machine.processes, own.host, &Process::host);
   const auto ranks = static_cast<std::size_t>(machine.threads ? hosts.ranks() : here);
+  const RankBinding binding = RankBinding::of_this_process(ranks, machine.threads);
+  if (!tells_all && slows_threads(binding))
+    log().warn("rank 0 of {}: {}", hosts.ranks(), binding_note(binding));
   log().info("rank {} of {}: capstan {}, {}, {}", self.value(), hosts.ranks(), version(),
-             machine.threads ? "a thread" : to_string(own),
-             binding_note(RankBinding::of_this_process(ranks, machine.threads)));
+             machine.threads ? "a thread" : to_string(own), binding_note(binding));
   if (self != Rank{0}) return;
   log().info("hosts: {}{}{}", hosts.count(),
              hosts.single() ? "" : fmt::format(", {} between them", word_for(machine.network)),

@@ -131,6 +131,13 @@ def test_read_only_arrays_are_no_outputs(alone):
     assert result.tolist() == [1, 1, 1]
 
 
+def test_arrays_that_numpy_exports_nowhere_say_what_they_lack(alone):
+    with pytest.raises(BufferError, match="read-only: pass a copy"):
+        alone.all_reduce(np.broadcast_to(np.ones(1), (4,)))
+    with pytest.raises(TypeError, match="cannot be combined"):
+        alone.all_reduce(np.array([1, 2], "m8[s]"))
+
+
 def test_arrays_in_use_cannot_be_resized():
     comm, other = cs.local_world(2)
     numbers = array.array("i", [1, 2, 3])

@@ -1,21 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that use torch.distributed, with Capstan as their backend: clients.py, by the Python with PyTorch.
+"""Programs for torch.distributed, NCCL and LightGBM, on Capstan: clients.py [NAME...], by the Python with PyTorch.
 
-Installs each client of the table below beside that PyTorch, runs it by `capstan run -n 2` with the backends
-capstan and gloo, compares their results, and writes docs/clients.md. Exits 1 where one differs.
+Installs each client of the table below beside that PyTorch, runs it by `capstan run -n 2`, where it is one of
+PyTorch's with the backends capstan and gloo, compares their results, and writes docs/clients.md; so it does with
+PyTorch's own tests (pytorch). Exits 1 where a client differs.
 """
 
-import importlib.metadata
 import json
 import math
 import os
 import pathlib
+import shutil
 import socket
 import subprocess
 import sys
+import time
+
+from client_packages import install, python_of, version_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 BUILD = ROOT / "build/release"
+NCCL = BUILD / "bindings/nccl/libnccl.so.2"
+PATHS = os.pathsep.join(
+    str(ROOT / folder)
+    for folder in ("build/release/bindings/torch/own", "build/release/bindings/python", "tests/bindings/python")
+)
 RANKS = 2
 LIMIT = 300
 
@@ -150,37 +159,47 @@ def by_transformers(backend, rank):
     return [result.training_loss, *numbers_of(model)]
 
 
-def by_wrapper_of_nccl(group, rank):
-    """vLLM calls NCCL by a wrapper of its own, which SGLang has, too: it loads Capstan's library."""
-    import ctypes
+def exchange_in_file(rank):
+    """A function that gives every rank the bytes of rank 0."""
+    file = pathlib.Path(os.environ["CLIENT_FOLDER"]) / "exchanged"
 
-    import torch
-    from vllm.distributed.device_communicators import pynccl_wrapper as wrapper
+    def exchange(value):
+        if rank == 0:
+            file.with_suffix(".new").write_bytes(value)
+            file.with_suffix(".new").rename(file)
+        for _ in range(6000):
+            if file.exists():
+                return file.read_bytes()
+            time.sleep(0.01)
+        raise TimeoutError(f"rank 0 has written no {file}")
 
-    library = wrapper.NCCLLibrary(str(BUILD / "bindings/nccl/libnccl.so.2"))
-    unique = group.broadcast_object(bytes(library.ncclGetUniqueId().internal) if rank == 0 else None, 0)
-    given = wrapper.ncclUniqueId()
-    ctypes.memmove(ctypes.byref(given), unique, len(unique))
-    comm, stream = library.ncclCommInitRank(RANKS, given, rank), wrapper.cudaStream_t(None)
-    own, found = torch.full((1000,), rank + 1.0), torch.zeros(1000)
-    source, target = (wrapper.buffer_type(one.data_ptr()) for one in (own, found))
-    f32 = wrapper.ncclDataTypeEnum.from_torch(torch.float32)
-    library.ncclAllReduce(source, target, 1000, f32, 0, comm, stream)
-    assert found.eq(3).all()
-    library.ncclBroadcast(source, target, 1000, f32, 1, comm, stream)
-    assert found.eq(2).all()
-    library.ncclReduceScatter(source, target, 500, f32, 0, comm, stream)
-    library.ncclAllGather(source, target, 500, f32, comm, stream)
-    assert found[:500].eq(1).all() and found[500:].eq(2).all()
-    library.ncclGroupStart()
-    library.ncclSend(source, 1000, f32, 1 - rank, comm, stream)
-    library.ncclRecv(target, 1000, f32, 1 - rank, comm, stream)
-    library.ncclGroupEnd()
-    assert found.eq(2 - rank).all()
-    library.ncclCommDestroy(comm)
+    return exchange
+
+
+def by_sglang(_, rank):
+    import clients_of_nccl as clients
+
+    wrapper = clients.module_in("sglang", "srt/distributed/device_communicators/pynccl_wrapper.py")
+    clients.check_wrapper(wrapper, NCCL, exchange_in_file(rank), rank)
+
+
+def by_nccl4py(_, rank):
+    import clients_of_nccl
+
+    clients_of_nccl.check_nccl4py(exchange_in_file(rank), rank)
+
+
+def by_lightgbm(_, rank):
+    import capstan as cs
+    import lightgbm_training
+
+    with cs.init() as comm:
+        for learner in ("data", "voting"):
+            lightgbm_training.compare(comm, learner)
 
 
 def by_vllm(backend, rank):
+    import clients_of_nccl
     import torch
     from vllm.config import VllmConfig, set_current_vllm_config
     from vllm.distributed import parallel_state as groups
@@ -210,7 +229,9 @@ def by_vllm(backend, rank):
             assert torch.equal(whole, torch.cat([samples(r, n) for r, n in enumerate(sizes)]))
             parts = group.reduce_scatterv(torch.ones(8, 2), dim=0, sizes=sizes)
             assert torch.equal(parts, torch.full((sizes[rank], 2), 2.0))
-            by_wrapper_of_nccl(group, rank)
+            from vllm.distributed.device_communicators import pynccl_wrapper
+
+            clients_of_nccl.check_wrapper(pynccl_wrapper, NCCL, lambda value: group.broadcast_object(value, 0), rank)
         torch.manual_seed(1)
         up, down = ColumnParallelLinear(8, 32, bias=False), RowParallelLinear(32, 8, bias=False)
         weights = [torch.randn(32, 8), torch.randn(8, 32)]
@@ -225,56 +246,20 @@ def by_vllm(backend, rank):
     return sums.tolist()
 
 
-# Package, version, program, and what its ranks do.
+WRAPPER = "its wrapper of NCCL on `libnccl.so.2`"
+# Package, version, program, what its ranks do, and what the results are: Gloo's, or checked by the program.
 CLIENTS = [
-    ("torchmetrics", "1.9", by_torchmetrics, "an accuracy, and samples of different numbers on the ranks"),
-    ("accelerate", "1.15", by_accelerate, "five steps of training, and `gather_for_metrics`"),
-    ("lightning", "2.6", by_lightning, "two epochs by `DDPStrategy`, with a loss of all ranks"),
-    ("transformers", "5.24", by_transformers, "four steps of `Trainer` with a small BERT"),
-    ("vllm", "0.33.0", by_vllm, "every call of a tensor parallel group and two layers, by `capstan_vllm`; its wrapper of NCCL on `libnccl.so.2`"),
+    ("torchmetrics", "1.9", by_torchmetrics, "an accuracy, and samples of different numbers on the ranks", "as by Gloo"),
+    ("accelerate", "1.15", by_accelerate, "five steps of training, and `gather_for_metrics`", "as by Gloo"),
+    ("lightning", "2.6", by_lightning, "two epochs by `DDPStrategy`, with a loss of all ranks", "as by Gloo"),
+    ("transformers", "5.24", by_transformers, "four steps of `Trainer` with a small BERT", "as by Gloo"),
+    ("vllm", "0.33.0", by_vllm, f"every call of a tensor parallel group and two layers, by `capstan_vllm`; {WRAPPER}", "as by Gloo"),
+    ("sglang", "0.5.23", by_sglang, f"{WRAPPER}: collectives, messages in a group", "right"),
+    ("nccl4py", "0.6.0", by_nccl4py, "communicators, a split, groups, and calls by its bindings on `libnccl.so.2`", "right"),
+    ("lightgbm", "4.7.0", by_lightgbm, "30 trees by the learners `data` and `voting`, by `capstan_lightgbm`", "as by its sockets"),
 ]
-
-
-def python_of(package):
-    """vLLM wants other versions of what others want: it has an environment of its own over this one."""
-    if package != "vllm":
-        return sys.executable
-    folder = ROOT / "build/vllm"
-    python = folder / "bin/python"
-    if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-        ours, theirs = (
-            subprocess.check_output([one, "-c", "import site; print(site.getsitepackages()[0])"], text=True).strip()
-            for one in (sys.executable, python)
-        )
-        (pathlib.Path(theirs) / "pytorch.pth").write_text(ours + "\n")
-    return str(python)
-
-
-def install(package, version):
-    """vLLM's wheels are for CUDA. Its source runs groups on processors without anything compiled."""
-    options, variables = [], {}
-    if package == "vllm":
-        if version_of(package) == version:  # to make it takes minutes
-            return
-        subprocess.run(
-            [python_of(package), "-m", "pip", "install", "-q", "setuptools>=78,<81", "setuptools-rust", "setuptools-scm", "wheel"],
-            check=True,
-        )
-        options = ["--no-binary", "vllm", "--no-build-isolation"]
-        variables = {"VLLM_TARGET_DEVICE": "empty", "VLLM_VERSION_OVERRIDE": version}
-    torch = importlib.metadata.version("torch").partition("+")[0]
-    wanted = f"{package}=={version}" if options else f"{package}~={version}.0"
-    subprocess.run(
-        [python_of(package), "-m", "pip", "install", "-q", f"torch=={torch}", wanted, *options],
-        env={**os.environ, **variables},
-        check=True,
-    )
-
-
-def version_of(package):
-    code = f"import importlib.metadata as m; print(m.version('{package}'))"
-    return subprocess.run([python_of(package), "-c", code], capture_output=True, text=True).stdout.strip()
+# Backends whose names PyTorch's own tests of a backend are for, and which of them runs them.
+SUITES = [("capstan", "capstan"), ("gloo", "capstan"), ("gloo", "gloo")]
 
 
 def free_port():
@@ -286,9 +271,12 @@ def free_port():
 def results(name, backend):
     """The numbers that the ranks have found, in their order."""
     folder = BUILD / "tests/bindings/torch/clients"
-    folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     variables = {
-        "PYTHONPATH": str(BUILD / "bindings/torch/own"),
+        "PYTHONPATH": PATHS,
+        "CAPSTAN_CUDA_DEVICES": str(RANKS),
+        "LD_LIBRARY_PATH": str(NCCL.parent) if name == "nccl4py" else "",
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": free_port(),
         "CLIENT_FOLDER": str(folder),
@@ -296,7 +284,7 @@ def results(name, backend):
     }
     ranks = [str(BUILD / "bin/capstan"), "run", "-n", str(RANKS), "--timeout", str(LIMIT), "--"]
     ended = subprocess.run(
-        [*ranks, python_of(name), __file__, name, backend],
+        [*ranks, python_of(name), __file__, "--rank", name, backend],
         env={**os.environ, **variables},
         capture_output=True,
         text=True,
@@ -319,28 +307,62 @@ def run_one(name, backend):
     torch.set_num_threads(1)
     elastic = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": str(RANKS), "LOCAL_WORLD_SIZE": str(RANKS)}
     os.environ.update(elastic, GROUP_RANK="0", TORCHELASTIC_RUN_ID="clients")
-    program = next(run for package, _, run, _ in CLIENTS if package == name)
-    print("RESULT" + json.dumps(program(backend, int(rank))), flush=True)
+    program = next(run for package, _, run, *_ in CLIENTS if package == name)
+    print("RESULT" + json.dumps(program(backend, int(rank)) or []), flush=True)
 
 
-def row(package, program, does):
-    ours, gloos = results(package, "capstan"), results(package, "gloo")
+def row(package, does, results_are):
+    ours = results(package, "capstan")
+    gloos = results(package, "gloo") if results_are == "as by Gloo" else ours
     holds = alike(ours[0], ours[1]) and all(alike(a, b) for a, b in zip(ours, gloos))
-    print(f"{package}: {'as by Gloo' if holds else f'differs: {ours} {gloos}'}", flush=True)
-    version = version_of(package)
-    return holds, f"| {package} | {version} | {does} | {'as by Gloo' if holds else '**differs**'} |"
+    print(f"{package}: {results_are if holds else f'differs: {ours} {gloos}'}", flush=True)
+    return holds, f"| {package} | {version_of(package)} | {does} | {results_are if holds else '**differs**'} |"
 
 
-def main():
-    for package, version, _, _ in CLIENTS:
-        install(package, version)
-    rows = [row(package, program, does) for package, _, program, does in CLIENTS]
+def suite_row(tests_of, backend):
+    """PyTorch's own tests, of which some fail for reasons that docs/pytorch.md tells."""
+    command = [sys.executable, "-W", "ignore", str(pathlib.Path(__file__).with_name("pytorch_suite.py")), tests_of, backend]
+    ended = subprocess.run(command, env={**os.environ, "PYTHONPATH": PATHS}, capture_output=True, text=True)
+    found = next((line for line in ended.stdout.splitlines() if "RESULT" in line), None)
+    if found is None:
+        sys.exit(f"tests for {tests_of} with {backend}: no result\n{ended.stdout}{ended.stderr}")
+    counts = json.loads(found.partition("RESULT")[2])
+    failed, skipped = counts["failed"], counts["skipped"]
+    names = f" ({', '.join(f'`{name}`' for name in failed)})" if failed else ""
+    print(f"tests for {tests_of} with {backend}: {counts}", flush=True)
+    return (
+        f"| {tests_of} | {backend} | {counts['passed']} | {len(failed)}{names} "
+        f"| {sum(skipped.values())}, {skipped['needs a GPU']} of them for GPUs |"
+    )
+
+
+def tables_of(page):
+    """The text before each of the two tables, and their rows by client."""
+    text, suites = page.read_text().split("| tests for |")
+    head, clients = text.split("| client |")
+    rows, between = clients.split("\n\n", 1)
+    return head, dict((line.split("|")[1].strip(), line) for line in rows.splitlines()[2:]), between, suites
+
+
+def main(wanted):
+    """Without names, all. Rows of others stay as they are."""
     page = ROOT / "docs/clients.md"
-    head = page.read_text().partition("| client |")[0]
+    head, rows, between, suites = tables_of(page)
+    right = True
+    for package, version, _, does, results_are in CLIENTS:
+        if not wanted or package in wanted:
+            install(package, version)
+            holds, rows[package] = row(package, does, results_are)
+            right = right and holds
+    if not wanted or "pytorch" in wanted:
+        subprocess.run([sys.executable, "-m", "pip", "install", "-q", "expecttest", "hypothesis"], check=True)
+        counts = "\n".join(suite_row(*suite) for suite in SUITES)
+        suites = f" by backend | passed | failed | skipped |\n| --- | --- | --- | --- | --- |\n{counts}\n"
     table = ["| client | version | what two ranks do | results |", "| --- | --- | --- | --- |"]
-    page.write_text(head + "\n".join(table + [text for _, text in rows]) + "\n")
-    sys.exit(not all(holds for holds, _ in rows))
+    table += [rows[package] for package, *_ in CLIENTS if package in rows]
+    page.write_text(head + "\n".join(table) + "\n\n" + between + "| tests for |" + suites)
+    sys.exit(not right)
 
 
 if __name__ == "__main__":
-    run_one(*sys.argv[1:]) if len(sys.argv) > 1 else main()
+    run_one(*sys.argv[2:]) if sys.argv[1:2] == ["--rank"] else main(sys.argv[1:])

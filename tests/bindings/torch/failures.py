@@ -149,6 +149,16 @@ def check_mismatch():
     refused(lambda: dist.all_reduce(torch.ones(3 + rank()), group=group), "all_reduce")
 
 
+def check_splits_on_some_ranks():
+    if size() == 1:
+        return
+    for splits in ([1] * size(), [2] + [1] * (size() - 2) + [0]):
+        group, data, found = dist.new_group(), torch.ones(size()), torch.zeros(size())
+        given = (splits, splits) if rank() == 0 else ()
+        said = refused(lambda: dist.all_to_all_single(found, data, *given, group=group), "split sizes on all ranks, or")
+        assert "rank 0 " in said and any(f"rank {other} " in said for other in range(1, size())), said
+
+
 def check_lost_peer():
     """The last rank dies; the others learn which."""
     if size() == 1:
