@@ -30,6 +30,7 @@ constexpr OtherVariable others[] = {
     {"CAPSTAN_TERMINAL", "set by capstan perf and tune: where rank 0 shows how much is left"},
     {"CAPSTAN_BINDING", "set by capstan run: the processors of the rank, of those of all"},
     {"CAPSTAN_MPI", "what libcapstan-mpi.so serves: off, report, only:all_reduce,..."},
+    {"CAPSTAN_PYTORCH_SERVES", "PyTorch's backends in whose place Capstan runs: gloo,mpi"},
     {"CAPSTAN_CUDA_DEVICES", "the number of devices that the stand-in of CUDA shows"},
     {"CAPSTAN_COORDINATOR", "set by capstan perf --against: where its workers meet"},
     {"CAPSTAN_COORDINATOR_SECRET", "set by capstan perf --against: their secret"},

@@ -13,9 +13,10 @@ import inspect
 import os
 import threading
 
-__all__ = ["register", "reproducible"]
+__all__ = ["register", "reproducible", "serve"]
 
 _lock = threading.Lock()
+_served = set()
 
 
 def _prefix(options):
@@ -78,6 +79,31 @@ def reproducible(promise):
         _backend.promise_bits(before)
 
 
+def serve(*names):
+    """From now on groups by these names of PyTorch's, "gloo" and "mpi", are Capstan's, also where PyTorch
+    chooses Gloo itself: for libraries that know no other names. The variable CAPSTAN_PYTORCH_SERVES=gloo,mpi
+    says the same for programs that nobody changes. All ranks do it, before they make groups; it is not undone.
+    """
+    import torch.distributed as dist
+
+    if unknown := sorted(set(names) - {"gloo", "mpi"}):
+        raise ValueError(f"capstan_torch.serve({', '.join(map(repr, unknown))}): it serves 'gloo' and 'mpi'")
+    register()
+    with _lock:
+        if not _served:
+            plain = dist.Backend.__new__  # every name of a backend goes through it, "cpu:gloo,cuda:nccl" in parts
+
+            def served(cls, name):
+                backend = plain(cls, name)
+                return plain(cls, "capstan") if backend in _served else backend
+
+            dist.Backend.__new__ = staticmethod(served)
+        _served.update(names)
+        chosen = getattr(dist.Backend, "default_device_backend_map", {})  # PyTorch 2
+        if chosen.get("cpu") in _served:
+            chosen["cpu"] = "capstan"
+
+
 def register():
     """Makes "capstan" known to torch.distributed. Does nothing when it is known already."""
     # Not at the top of the file and not with the lock: PyTorch calls this while it is imported.
@@ -95,3 +121,4 @@ def register():
 
 
 register()
+serve(*filter(None, os.environ.get("CAPSTAN_PYTORCH_SERVES", "").split(",")))
