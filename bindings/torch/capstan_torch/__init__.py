@@ -86,6 +86,8 @@ def serve(*names):
     """
     import torch.distributed as dist
 
+    if not names:
+        return
     if unknown := sorted(set(names) - {"gloo", "mpi"}):
         raise ValueError(f"capstan_torch.serve({', '.join(map(repr, unknown))}): it serves 'gloo' and 'mpi'")
     register()
@@ -121,4 +123,4 @@ def register():
 
 
 register()
-serve(*filter(None, os.environ.get("CAPSTAN_PYTORCH_SERVES", "").split(",")))
+serve(*os.environ.get("CAPSTAN_PYTORCH_SERVES", "").replace(",", " ").split())

@@ -309,20 +309,16 @@ bool Engine::begin_first() {
 }
 
 void Engine::end_first() {
-  const CachedPlan* plan = nullptr;
-  {
-    TaskQueue::Taken task = tasks_.take_front();
-    running_ = false;
-    std::exception_ptr error;  // concerns this rank alone: peers have their results
-    try {
-      task->transfers.run_outputs();
-    } catch (...) {
-      error = std::current_exception();
-    }
-    report_end(*task, error);
-    plan = task->plan;
+  TaskQueue::Taken task = tasks_.take_front();
+  running_ = false;
+  std::exception_ptr error;  // concerns this rank alone: peers have their results
+  try {
+    task->transfers.run_outputs();
+  } catch (...) {
+    error = std::current_exception();
   }
-  after_call(*plan);
+  report_end(*task, error);
+  after_call(*task->plan);
   progress_->waits().forget_failure();
 }
 

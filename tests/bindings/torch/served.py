@@ -14,8 +14,14 @@ import torch.distributed as dist
 store, how = sys.argv[1:]
 rank, size = int(os.environ["CAPSTAN_RANK"]), int(os.environ["CAPSTAN_SIZE"])
 if how == "call":
+    before = dist.Backend.__new__
+    capstan_torch.serve()
+    assert dist.Backend("gloo") == "gloo" and dist.Backend.__new__ is before
+    assert "capstan" not in before.__module__, "importing the package changes nothing"
     capstan_torch.serve("gloo")
+    once = dist.Backend.__new__
     capstan_torch.serve("mpi", "gloo")
+    assert dist.Backend.__new__ is once
     try:
         capstan_torch.serve("nccl")
     except ValueError as error:
